@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,10 +14,12 @@ from nodegate.engines.registry import job_here
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.exit_codes import Exit
 from nodegate.inventory.hostlist import fold
-from nodegate.measure.groups.plan import Ties
+from nodegate.launchers.launcher import heard, look
+from nodegate.measure.groups.plan import Ties, part
 from nodegate.measure.groups.search import search
 from nodegate.measure.groups.settings import door, networks
 from nodegate.text import counted, number
+from nodegate.toolbox.tool_list import USUAL_FOLDERS
 from nodegate.tools import nccl_tests
 
 if TYPE_CHECKING:
@@ -28,12 +31,11 @@ if TYPE_CHECKING:
 
 SCHEMA = "nodegate.gang/1"
 PROGRAMS = ("all_reduce_perf_mpi", "all_reduce_perf")
-FOLDERS = "/opt/nccl-tests/build:/usr/local/nccl-tests/build:/usr/local/bin:/usr/bin"
-# On each node: its addresses, and what its name in the job means.
-_LOOK = """\
-node=${SLURMD_NODENAME:-$(uname -n)}
-ip -o addr show up 2>/dev/null | awk -v n="$node" '$3 ~ /^inet/ {print n, "address", $2, $4}' | head -n 64
-getent ahosts "$node" 2>/dev/null | awk -v n="$node" '{print n, "means", $1}' | sort -u | head -n 8
+# Each node says of itself what it says before any launch, with its name in the job before each line.
+_LOOK = f"""\
+set -- "" "$1" "${{SLURMD_NODENAME:-$(uname -n)}}"
+(
+{look(None)}) | sed "s/^/$3 /"
 """
 SIZE = 256 << 20  # bytes: large enough for the bandwidth of a fabric, a second for the slowest
 LIMIT_S, WITHIN_S = 60.0, 600.0
@@ -111,42 +113,38 @@ def run(asked: argparse.Namespace) -> int:
             "how many GPUs the job has on a node is not said (SLURM_GPUS_ON_NODE)", hint="say it: --gpus 8"
         )
     end = time.monotonic() + asked.within
-    gang.network = _network(job, asked.limit)
+    gang.network = _network(gang)
     if gang.launch(job.nodes):
         limit = f"at least {number(gang.at_least, 'GB/s')}" if gang.at_least else "held to no limit: --at-least"
         return _say(asked, Exit.FIT, job, (), f"all_reduce over them: {number(gang.reached, 'GB/s')} GB/s ({limit})")
     found = search(
         [job.nodes], (), gang.launches, ties=Ties(), everybody=job.nodes, may_go_on=lambda: time.monotonic() < end
     )
-    whole = gang.why[job.nodes]
-    if found.named and not found.undecided:
-        lasts = {
-            name: why for nodes, why in gang.why.items() for name in nodes if name in found.named and len(nodes) <= 2
-        }
-        reasons = "; ".join(f"{name}: {lasts.get(name, whole)}" for name in found.named)
-        return _say(asked, Exit.UNFIT, job, found.named, f"all_reduce over all of them: {whole}; {reasons}")
-    left = "; ".join(f"one of {fold(each)}" for each in found.undecided) or "its halves succeed: launch it again"
-    return _say(asked, Exit.UNKNOWN, job, (), f"all_reduce over them: {whole}; which node it is stays open: {left}")
+    whole, more = gang.why[job.nodes], found.said(part(job.nodes), Ties(), "fail")
+    if not found.blamed:
+        why = more or "its halves succeed, and no node is bad with others"
+        return _say(asked, Exit.UNKNOWN, job, (), f"all_reduce over them: {whole}; which node it is stays open: {why}")
+    pairs = {name: why for nodes, why in gang.why.items() if len(nodes) <= 2 for name in nodes}
+    reasons = [f"{name}: {pairs.get(name, whole)}" for name in found.blamed]
+    return _say(asked, Exit.UNFIT, job, found.blamed, "; ".join(filter(None, (f"all_reduce: {whole}", *reasons, more))))
 
 
-def _network(job: Job, limit_s: float) -> str:
+def _network(gang: Gang) -> str:
     """Where the nodes of the job are reached: not docker0, which has the same address on all of them."""
-    said: dict[str, dict[str, list[str]]] = {name: {} for name in job.nodes}
-    for line in job.step(job.nodes, 1, ["/bin/sh", "-c", _LOOK], limit_s).stdout.splitlines():
-        name, kind, text = [*line.split(" ", 2), "", ""][:3]
-        said.get(name, {}).setdefault(kind, []).append(text)
-    return networks([door("", each) for each in said.values()])
+    nodes, said = gang.job.nodes, defaultdict[str, list[str]](list)
+    look_at = ["/bin/sh", "-c", _LOOK, "look", gang.program]
+    for line in gang.job.step(nodes, 1, look_at, gang.limit_s).stdout.splitlines():
+        name, _, text = line.partition(" ")
+        said[name].append(text)
+    return networks([door(name, heard("\n".join(said[name]).encode())) for name in nodes])
 
 
 def _program(named: str) -> str:
-    found = named or next(
-        filter(None, (shutil.which(each) or shutil.which(each, path=FOLDERS) for each in PROGRAMS)), ""
-    )
+    usual = ":".join(USUAL_FOLDERS)
+    found = named or next(filter(None, (shutil.which(each) or shutil.which(each, path=usual) for each in PROGRAMS)), "")
     if not found:
-        raise UsageError(
-            "all_reduce_perf is not on this node's PATH",
-            hint="name it: --program /opt/nccl-tests/build/all_reduce_perf",
-        )
+        hint = "name it: --program /opt/nccl-tests/build/all_reduce_perf"
+        raise UsageError("all_reduce_perf is not on this node's PATH", hint=hint)
     return found
 
 

@@ -120,8 +120,7 @@ class SlurmHold:
         return _allocated({name: self._options(by_name[name], partitions[name]) for name in by_name}, minutes, ended)
 
     def _options(self, node: str, partition: str) -> dict[str, str]:
-        own = {key: value for key, value in self.options.get(node, {}).items() if key != "mpi"}
-        return {"partition": partition, "nodelist": self.names[node], **own}
+        return {**job_options(self.options.get(node, {}), partition), "nodelist": self.names[node]}
 
     def _free(self, by_name: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
         """The nodes that can be asked for, with the partition of each, and why others cannot; not those in neither.
@@ -202,14 +201,14 @@ def _salloc(own: Mapping[str, str], minutes: int) -> str:
 
 def _states(names: Iterable[str], form: str) -> list[list[str]]:
     """What sinfo says of nodes, a row for each of their partitions; the state is the last column."""
-    rows = _rows("sinfo", "-h", "-a", "-N", "-n", ",".join(names), "-o", form)
-    return [[*row[:-1], row[-1].rstrip(_SIGNS)] for row in rows]
+    found = rows("sinfo", "-h", "-a", "-N", "-n", ",".join(names), "-o", form)
+    return [[*row[:-1], row[-1].rstrip(_SIGNS)] for row in found]
 
 
 def _our_jobs() -> list[tuple[str, str, str]]:
     """Number, owner and node of each job that holds nodes for this login; no node: it waits."""
-    rows = _rows("squeue", "-h", "-a", "-u", _login(), "-n", NAME, "-o", "%i|%k|%N")
-    return [(job, whose, node) for job, whose, nodes in rows for node in (expand(nodes) if nodes else [""])]
+    found = rows("squeue", "-h", "-a", "-u", _login(), "-n", NAME, "-o", "%i|%k|%N")
+    return [(job, whose, node) for job, whose, nodes in found for node in (expand(nodes) if nodes else [""])]
 
 
 def reservation_name(given: str) -> str:
@@ -224,10 +223,16 @@ def _our_reservations(given: str) -> list[tuple[str, str]]:
     return [(name, " ".join(name.removeprefix(f"{given}.").rsplit(".", 2))) for name in ours]
 
 
-def _rows(program: str, *arguments: str) -> list[list[str]]:
+def job_options(own: Mapping[str, str], partition: str) -> dict[str, str]:
+    """How a job for a node is asked for: its partition, and the site's account, QOS and the like (nodegate_srun)."""
+    return {"partition": partition, **{key: value for key, value in own.items() if key != "mpi"}}
+
+
+def rows(program: str, *arguments: str) -> list[list[str]]:
+    """What one of Slurm's programs lists in columns between |, as its last argument asks. Raises NoAnswer."""
     width = arguments[-1].count("|") + 1
-    rows = (line.split("|") for line in slurm_says(program, *arguments).splitlines())
-    return [[each.strip() for each in row] for row in rows if len(row) == width]
+    listed = (line.split("|") for line in slurm_says(program, *arguments).splitlines())
+    return [[each.strip() for each in row] for row in listed if len(row) == width]
 
 
 def _login() -> str:

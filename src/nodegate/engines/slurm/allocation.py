@@ -54,7 +54,8 @@ class Allocation:
         count = str(len(nodes))
         step = [self.launcher.path, f"--jobid={self.job}", "--overlap", "--quiet", "-N", count, "-w", ",".join(nodes)]
         step += ["-n", str(ranks * len(nodes)), f"--ntasks-per-node={ranks}", "--distribution=block"]
-        step += [f"--mpi={self.launcher.mpi}", "--cpu-bind=none", "--mem=0", "--kill-on-bad-exit=1", *words]
+        step += [f"--mpi={self.launcher.mpi}", "--cpu-bind=none", "--mem=0", "--kill-on-bad-exit=1"]
+        step += ["--time", str(int(limit_s // 60) + 2), *words]  # also where this process is killed
         environ = {**os.environ, **self.launcher.for_ranks(network)}
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             program = subprocess.Popen(

@@ -23,8 +23,8 @@ _RESERVED = frozenset({"all", "ungrouped"})
 def listing(asked: Sequence[str]) -> dict[str, object]:
     """See `Engine`: the nodes of these partitions, all of Slurm's if none is named."""
     try:
-        rows = [_fields(line) for line in _scontrol("node").splitlines()]
-        switches = [_fields(line) for line in _scontrol("topology").splitlines()]
+        rows = [fields(line) for line in _scontrol("node").splitlines()]
+        switches = [fields(line) for line in _scontrol("topology").splitlines()]
     except NoAnswer as said:
         hint = "run nodegate where Slurm's commands work, or name the nodes in a file"
         raise UsageError(str(said), file=f"slurm:[{','.join(asked)}]", hint=hint) from None
@@ -48,7 +48,7 @@ def _scontrol(what: str) -> str:
     return answer("scontrol", "-o", "show", what, limit_s=LIMIT_S)
 
 
-def _fields(line: str) -> dict[str, str]:
+def fields(line: str) -> dict[str, str]:
     """The fields of a line; the first of a name counts, for Reason, Comment and Extra stand behind them."""
     found: dict[str, str] = {}
     for key, value in _FIELD.findall(line):

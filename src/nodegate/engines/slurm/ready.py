@@ -7,10 +7,10 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from nodegate.engines.engine import Obstacle
-from nodegate.engines.slurm.reach import own_environ
-from nodegate.scheduler.jobs import slurm_name
+from nodegate.engines.slurm.nodes import fields
+from nodegate.engines.slurm.reach import SlurmReach, own_environ
 from nodegate.scheduler.programs import NoAnswer
-from nodegate.scheduler.slurm import slurm_says
+from nodegate.scheduler.slurm import job_options, rows, slurm_says
 from nodegate.text import counted, visible
 
 if TYPE_CHECKING:
@@ -41,21 +41,15 @@ def obstacles(nodes: Sequence[Node]) -> Iterator[Obstacle]:
 
 def _asked(nodes: Sequence[Node]) -> Mapping[tuple[tuple[str, str], ...], list[str]]:
     """How jobs for these nodes are asked for: account, partition, QOS, with the nodes that share them."""
-    by_name = {slurm_name(node): node for node in nodes}
-    rows = (
-        line.split("|")
-        for line in slurm_says("sinfo", "-h", "-a", "-N", "-n", ",".join(by_name), "-o", "%N|%P").splitlines()
-    )
-    first: dict[str, str] = {}
-    for name, partition in sorted((row for row in rows if len(row) == 2), key=lambda row: not row[1].endswith("*")):
-        first.setdefault(name, partition.rstrip("*"))
+    way = SlurmReach.to(nodes)
+    listed = rows("sinfo", "-h", "-a", "-N", "-n", ",".join(way.names.values()), "-o", "%N|%P")
+    partitions: dict[str, str] = {}  # of those of a node the default one, as where it is held
+    for name, partition in sorted(listed, key=lambda row: not row[1].endswith("*")):
+        partitions.setdefault(name, partition.rstrip("*"))
     alike: defaultdict[tuple[tuple[str, str], ...], list[str]] = defaultdict(list)
-    for name, node in by_name.items():
-        own = {
-            "partition": first.get(name, ""),
-            **{key: str(value) for key, value in node.settings.srun.items() if key != "mpi"},
-        }
-        alike[tuple(sorted((key, value) for key, value in own.items() if value))].append(node.name)
+    for node, name in way.names.items():
+        own = job_options(way.options[node], partitions.get(name, ""))
+        alike[tuple(sorted((key, value) for key, value in own.items() if value))].append(node)
     return alike
 
 
@@ -74,13 +68,12 @@ def _of_settings(names: tuple[str, ...], settings: Mapping[str, str]) -> Iterato
 
 def _of_partition(names: tuple[str, ...], name: str, own: Mapping[str, str]) -> Iterator[Obstacle]:
     if own.get("State", "UP") != "UP":
-        yield Obstacle(
-            names, f"partition {name} is {visible(own['State'])}", "scontrol update partition state=UP", stops=True
-        )
+        step = f"scontrol update partitionname={name} state=UP"
+        yield Obstacle(names, f"partition {name} is {visible(own['State'])}", step, stops=True)
     minutes = _minutes(own.get("MaxTime", ""))
     if minutes is not None and minutes < DELIVERY_MIN:
         what = f"partition {name} ends jobs after {minutes} min: a delivery takes up to {DELIVERY_MIN}"
-        yield Obstacle(names, what, "name another partition or a QOS in nodegate_srun_options")
+        yield Obstacle(names, what, "name another partition or a QOS in nodegate_srun")
     most = own.get("MaxNodes", "")
     if most.isdecimal() and int(most) < len(names):
         what = (
@@ -99,11 +92,8 @@ def _of_rights(names: tuple[str, ...], asked: Mapping[str, str]) -> Iterator[Obs
 
 
 def _partitions() -> dict[str, Mapping[str, str]]:
-    rows = (
-        dict(re.findall(r"(\w+)=(\S*)", line))
-        for line in slurm_says("scontrol", "-o", "show", "partition").splitlines()
-    )
-    return {row["PartitionName"]: row for row in rows if "PartitionName" in row}
+    found = map(fields, slurm_says("scontrol", "-o", "show", "partition").splitlines())
+    return {row["PartitionName"]: row for row in found if "PartitionName" in row}
 
 
 def _minutes(written: str) -> int | None:
