@@ -3,6 +3,8 @@
 import argparse
 from collections.abc import Iterator
 
+import pytest
+
 from nodegate import cli
 
 
@@ -28,3 +30,12 @@ def test_every_argument_of_every_command_has_a_line() -> None:
                 assert told == set(action.choices), parser.prog
             else:
                 assert action.help, f"{parser.prog}: {action.option_strings or action.dest}"
+
+
+@pytest.mark.parametrize("words", [["accept", "--help"], ["test", "-h"]])
+def test_of_pytest_it_has_nodegates_own_options(words, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(words) == 0
+    printed = capsys.readouterr().out
+    assert "--burn=TIME" in printed
+    assert printed.endswith("pytest's own options: pytest --help\n")
+    assert "--maxfail" not in printed

@@ -66,7 +66,7 @@ def test_the_past_of_a_node(file: Path, capsys: pytest.CaptureFixture[str]) -> N
         "  newest: accepted (nightly), as in the 1 runs before",
         "GPU 3 swapped with gpu02",
         "    S/N 1650001: GPU 3 of gpu01 from 2026-09-21 to 2026-09-28",
-        "    node: all_reduce 480 GB/s -> 480 GB/s, +0.0 % (first and newest 5 of 10 kept, 2 of them",
+        "    all_reduce 480 GB/s (no lasting change in 10 runs, 2 of them when the node had a fault)\n",
     ):
         assert line in told
 
@@ -84,8 +84,22 @@ def test_the_past_of_a_board_goes_with_it(file: Path, capsys: pytest.CaptureFixt
         "    1650001: GPU 3 of gpu01 from 2026-09-21 to 2026-09-28",
         "    1650001: GPU 3 of gpu02 from 2026-09-29 to 2026-09-30",
         "  numbers:",
-        f"    node: bf16 rate 745.5 TFLOPS -> 711.8 TFLOPS, -4.5 % (first and newest 4 of 8 kept, {faulty}); {under}",
+        f"    bf16 rate 745.5 TFLOPS -> 711.8 TFLOPS, -4.5 % (first and newest 4 of 8 kept, {faulty}); {under}",
         "      lower since 2026-09-26: 745.4 TFLOPS -> 700.7 TFLOPS, when driver changed from 570 to 580",
+    ]
+
+
+def test_what_has_not_changed_is_one_line_for_all_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = FleetRecord(tmp_path / "fleet.sqlite")
+    write = Metric("rdma.write_gbps", (390.0,), "Gb/s", conditions={"tool": "ib_write_bw", "path": "between"})
+    for night in range(3):
+        rails = [replace(write, values=(390.0 + at,), device=f"mlx5_{at}") for at in range(8)]
+        inside = replace(write, device="mlx5_0", conditions={**write.conditions, "path": "inside"})
+        keep(record, f"night {night}", BEGIN_S + DAY_S * night, {"gpu01": [*rails, inside]})
+    assert cli.main(["history", "gpu01", "--record", str(record.file)]) == 0
+    assert capsys.readouterr().out.partition("numbers:\n")[2].splitlines() == [
+        "    mlx5_[0-7]: RDMA write bandwidth 390 to 397 Gb/s (no lasting change in 3 runs); path between",
+        "    mlx5_0: RDMA write bandwidth 390 Gb/s (no lasting change in 3 runs); path inside",
     ]
 
 

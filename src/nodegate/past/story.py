@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from nodegate.inventory.hostlist import fold
 from nodegate.metric_names import words
 from nodegate.numbers.comparison import Margins, shown
 from nodegate.past.difference import changes, least_step
@@ -62,8 +63,7 @@ def lines(base: sqlite3.Connection, who: Whom, margins: Margins) -> Iterator[str
     yield from _section("events", list(_events(base, who)), MOST_EVENTS)
     yield from _section("places", list(_moves(who, seen)), None)
     told = numbers(base, who)
-    changed = _Changed(base, who, seen)
-    yield from _section("numbers", [line for each in told for line in _number(each, margins, changed)], None)
+    yield from _section("numbers", list(_numbers(told, margins, _Changed(base, who, seen))), None)
     if not told:
         yield "  nothing was measured under load"
 
@@ -163,20 +163,63 @@ where now.part = ? and now.from_epoch_s > ? and now.from_epoch_s <= ? order by n
         return "; ".join(dict.fromkeys(found))
 
 
-def _number(told: Told, margins: Margins, changed: _Changed) -> Iterator[str]:
+def _numbers(of: Sequence[Told], margins: Margins, changed: _Changed) -> Iterator[str]:
+    """Each that has changed, with its levels; then the others, all parts of a quantity in one line."""
+    alike: defaultdict[tuple[str, str], list[Told]] = defaultdict(list)
+    for told in of:
+        least = least_step(told.metric, told.unit, _ends(told)[0], margins)
+        steps = list(changes(told.values, least, margins.past_z))
+        if steps:
+            yield from _changed_number(told, steps, changed)
+        else:
+            alike[told.metric, told.unit].append(told)
+    for several in alike.values():
+        yield from _alike(several)
+
+
+def _ends(told: Told) -> tuple[float, float, int]:
+    """The means of its first and of its newest values, and of how many."""
+    few = max(1, min(_FEW, len(told.values) // 2))
+    return sum(told.values[:few]) / few, sum(told.values[-few:]) / few, few
+
+
+def _bad(told: Told) -> str:
+    bad = len(told.values) - sum(told.sound)
+    of_them = f"{bad} of them " if len(told.sound) > 1 else ""
+    return f", {of_them}when the node had a fault" if bad else ""
+
+
+def _under(told: Told) -> dict[str, str]:
+    return {**told.under, **told.versions[-1]}
+
+
+def _alike(several: Sequence[Told]) -> Iterator[str]:
+    """One quantity, of each set of conditions a line; what all have in common is left out."""
+    common = set.intersection(*(set(_under(each).items()) for each in several))
+    lines_of: defaultdict[tuple[str, str], list[Told]] = defaultdict(list)
+    for told in several:
+        own = ", ".join(f"{name} {value}" for name, value in _under(told).items() if (name, value) not in common)
+        lines_of[own, _bad(told)].append(told)
+    for (own, bad), same in lines_of.items():
+        newest, unit = sorted(_ends(each)[1] for each in same), same[0].unit
+        low, high = (shown(each, unit) for each in (newest[0], newest[-1]))
+        values = high if low == high else f"{low.removesuffix(f' {unit}')} to {high}"
+        devices = fold(dict.fromkeys(each.device for each in same if each.device))
+        runs = max(len(each.values) for each in same)
+        what = f"{devices}: " * bool(devices) + f"{words(same[0].metric)} {values}"
+        since = f"no lasting change in {runs} runs" if runs > 1 else "one run"
+        yield f"{what} ({since}{bad})" + (f"; {own}" if own else "")
+
+
+def _changed_number(told: Told, steps: Sequence[int], changed: _Changed) -> Iterator[str]:
     values = told.values
-    few = max(1, min(_FEW, len(values) // 2))
-    first, newest = sum(values[:few]) / few, sum(values[-few:]) / few
+    first, newest, few = _ends(told)
     change = f", {100 * (newest - first) / first:+.1f} %" if first else ""
-    under = ", ".join(f"{name} {value}".strip() for name, value in {**told.under, **told.versions[-1]}.items())
-    bad = len(values) - sum(told.sound)
-    of = f"first and newest {few} of {len(values)} kept" if len(values) > 1 else "one run"
-    of += f", {bad} of them when the node had a fault" if bad else ""
-    said = f"{told.device or 'node'}: {words(told.metric)} {shown(first, told.unit)} -> {shown(newest, told.unit)}"
-    yield f"{said}{change} ({of})" + (f"; {under}" if under else "")
-    least = least_step(told.metric, told.unit, first, margins)
-    steps = [0, *changes(values, least, margins.past_z), len(values)]
-    for start, at, end in zip(steps, steps[1:], steps[2:], strict=False):
+    under = ", ".join(f"{name} {value}".strip() for name, value in _under(told).items())
+    of = f"first and newest {few} of {len(values)} kept{_bad(told)}"
+    said = f"{words(told.metric)} {shown(first, told.unit)} -> {shown(newest, told.unit)}"
+    yield f"{told.device}: " * bool(told.device) + f"{said}{change} ({of})" + (f"; {under}" if under else "")
+    for start, at, end in zip((0, *steps[:-1]), steps, (*steps[1:], len(values)), strict=True):
         one, two = (sum(part) / len(part) for part in (values[start:at], values[at:end]))
         pairs = ((name, told.versions[at - 1].get(name, "none"), value) for name, value in told.versions[at].items())
         why = changed.between(told.at_s[at - 1], told.at_s[at], [pair for pair in pairs if pair[1] != pair[2]])
