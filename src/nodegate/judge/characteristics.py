@@ -17,6 +17,7 @@ from nodegate.probe.rdma import Rdma
 from nodegate.probe.readings import mapped
 from nodegate.probe.services import Services
 from nodegate.probe.software import Software
+from nodegate.records.part import Kind, Parts
 from nodegate.subjects.fabric import domain_of
 from nodegate.subjects.host import installed_gib
 from nodegate.subjects.rdma import is_active, roce_gid
@@ -265,8 +266,11 @@ def _installed(size: Known[int]) -> Known[str]:
     return gib if isinstance(gib, Unknown) else f"{gib} GiB"
 
 
-def serials(facts: NodeFacts) -> dict[str, str]:
-    """Part -> serial number: the chassis, each GPU and each disk, as far as the node knows them."""
+def serials(facts: NodeFacts, parts: Parts) -> dict[str, str]:
+    """Part -> serial number: the chassis, each GPU and each disk, as far as the node knows them.
+
+    Of a GPU that is lost the kernel log may have it.
+    """
     found: dict[str, str] = {}
     try:
         chassis = facts.host.serial
@@ -274,9 +278,7 @@ def serials(facts: NodeFacts) -> dict[str, str]:
             found["chassis"] = chassis
     except CannotMeasure:
         pass
-    for gpu in facts.known_gpus:
-        if not isinstance(gpu.serial, Unknown) and gpu.serial:
-            found[f"GPU {gpu.index}"] = gpu.serial
+    found |= {each.short: each.serial for each in parts if each.kind is Kind.GPU and each.serial}
     try:
         disks = facts.disks.devices
     except CannotMeasure:

@@ -25,7 +25,7 @@ ASKED_FOR = (
     (BUG_REPORT, (BUG_REPORT,), "run nvidia-bug-report.sh as root before the node is powered off, then --bug-report"),
     ("NVIDIA's field diagnostics (fieldiag)", (), "get it from the vendor; the node must be drained"),
     ("the BMC's event log", (), "ipmitool sel elist, or the BMC's page"),
-    ("order or contract number", (), "ask who bought it"),
+    ("order or contract number", ("contract.txt",), "ask who bought it"),
     ("photos of the board, its label and its slot", (), "take them before it is shipped"),
 )
 

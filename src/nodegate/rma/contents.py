@@ -50,6 +50,8 @@ def contents(
     texts = {f"{name}.txt": list(_history(record, who, found)) for name, who in asked.items()}
     texts["findings.txt"] = list(details(about.node.records, about.name, everything=True))
     texts["serials.txt"] = [f"{part}: serial {serial}" for part, serial in sorted(about.serials.items())]
+    ours = {} if redacted else about.report.run.contract.contract
+    texts["contract.txt"] = [f"{name}: {value}" for name, value in ours.items()]
     texts["kernel-log.txt"] = _kernel_lines(evidence, found)
     documents = evidence | {
         "findings.json": {"node": loads(to_bytes(about.node)), "causes": loads(to_bytes(list(about.causes)))}

@@ -150,7 +150,7 @@ def _summary_of(context: Context, facts: NodeFacts, evidence: Evidence) -> NodeS
     return NodeSummary(
         context.baseline.platform,
         characteristics(facts),
-        serials(facts),
+        serials(facts, context.parts),
         busy_reason(facts),
         gpus,
         identity(facts, context.node),

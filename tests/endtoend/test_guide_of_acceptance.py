@@ -1,0 +1,81 @@
+"""The page docs/guide/acceptance.md, typed over 16 recorded nodes of which one loses a GPU that is then replaced."""
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+from fleet import faults
+from fleet.machine import Machine
+from support.pages import GUIDE
+from support.recorded import write_fleet
+
+BLOCKS = re.findall(r"^```sh\n(.*?)^```$", (GUIDE / "acceptance.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+OUT, IN = "1650003000003", "1659990003003"  # GPU 3 of gpu-03
+RECORDED = "all:\n  vars: {ansible_connection: replay, nodegate_recordings: recordings}\n"
+
+
+class Typed:
+    """The blocks of the page, typed one after the other in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.left = folder, list(BLOCKS)
+        self._environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "120"}
+
+    def next(self) -> tuple[int, str]:
+        """Type the next block; the exit code of its last command, and what is printed."""
+        words = ["bash", "-c", self.left.pop(0)]
+        done = subprocess.run(
+            words, cwd=self._folder, env=self._environ, capture_output=True, text=True, timeout=300, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+
+def record(folder: Path, *, is_repaired: bool) -> None:
+    """The nodes as they are recorded before and after the repair of one."""
+    machines = [Machine.hgx_h100(f"gpu-{at:02}", at) for at in range(1, 17)]
+    if not is_repaired:
+        faults.lost_gpu(machines[2])
+    write_fleet(folder, machines)
+    for file in (folder / "recordings/gpu-03").glob("*.json") if is_repaired else ():
+        file.write_text(file.read_text("utf-8").replace(OUT, IN), "utf-8")
+
+
+def test_from_the_first_command_to_the_signed_paper(tmp_path: Path) -> None:
+    page, run = Typed(tmp_path), tmp_path / "round-2"
+    assert page.next() == (0, "")  # 1: inventory and site file
+    hosts = tmp_path / "hosts.yaml"
+    hosts.write_text(hosts.read_text().replace("all:\n", RECORDED, 1))
+    for name in ("before", "after"):
+        (tmp_path / name).mkdir()
+        record(tmp_path / name, is_repaired=name == "after")
+    (tmp_path / "recordings").symlink_to("before/recordings")
+
+    code, printed = page.next()  # 2: doctor
+    assert (code, "a recorded node cannot run programs" in printed) == (1, True), printed
+
+    code, printed = page.next()  # 3: the first round
+    assert (code, "1 rejected, 15 accepted of 16 nodes" in printed) == (1, True), printed
+    assert f"GPU 3 S/N {OUT}" in printed
+
+    code, printed = page.next()  # 4: for whoever repairs it
+    assert (code, "gpu.fallen_off_bus" in printed) == (0, True), printed
+    with tarfile.open(tmp_path / "gpu-03.tar.gz") as archive:
+        texts = {Path(each.name).name: archive.extractfile(each).read().decode() for each in archive}
+    assert "number: C-2026-0815" in texts["contract.txt"]
+    assert "[x] order or contract number: contract.txt" in texts["README.txt"]
+
+    (tmp_path / "recordings").unlink()
+    (tmp_path / "recordings").symlink_to("after/recordings")
+    code, printed = page.next()  # 5: the second round
+    assert "16 accepted of 16 nodes" in printed, printed
+    assert (code, "GPU 3: gpu_lost" in printed.partition("gone:")[2]) == (0, True), printed
+    paper = (run / "certificate.html").read_text("utf-8")
+    for serial, said in ((OUT, "out since round 2"), (IN, "in since round 2")):
+        assert f"{serial}</td><td>gpu-03 GPU 3</td><td>{said}" in paper
+
+    code, printed = page.next()  # 6: the paper
+    assert (code, "signed by lab@example.org" in printed) == (0, True), printed
+    assert not page.left
