@@ -1,11 +1,13 @@
 """`nodegate doctor`: what stands in the way of a run, node by node, equal complaints folded."""
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
@@ -62,6 +64,10 @@ def test_an_unreachable_node_is_a_stop_with_its_kind(fleet: Fleet, tmp_path: Pat
     assert done.returncode == 1
     assert done.stdout.splitlines()[0] == "3 of 4 nodes can be queried"
     assert "stop: dead1: refused: " in done.stdout
+    said = json.loads(run("--inventory", str(tmp_path / "hosts.yaml"), "--json").stdout)
+    assert (said["schema"], len(said["nodes"])) == ("nodegate.doctor/1", 4)
+    assert [each["node"] for each in said["obstacles"] if each["weight"] == "stop"] == ["dead1"]
+    assert "dead1" not in said["ready"]
 
 
 def test_an_unknown_host_key_is_named(fleet: Fleet, tmp_path: Path) -> None:
@@ -144,7 +150,7 @@ def test_equal_complaints_are_folded_and_stops_come_first() -> None:
     complaints.append(Complaint("a3", "refused: no sshd", "start it", Weight.STOP))
     complaints += [Complaint("a1", f"cannot be proven: {name}", "supply it", Weight.OPEN) for name in "cb"]
     complaints.append(Complaint("a", "has \x1b[2Ja bad cable", "change it", Weight.NOTE))
-    nodes = [object()] * 4
+    nodes = [SimpleNamespace(name=name) for name in ("a", "a1", "a2", "a3")]
     assert list(doctor.lines(nodes, complaints)) == [  # type: ignore[arg-type]
         "3 of 4 nodes can be queried",
         "ready for delivery: 2 of 4; because a3: refused: no sshd, and 2 more reasons",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
+import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,6 +23,7 @@ from nodegate.run import conditions
 from nodegate.run.rebuild import read_run
 from nodegate.text import day_of, visible
 
+SCHEMA = "nodegate.diff/1"
 MOST_LINES = 20  # of a section, without --all
 _LAST = "select id from runs where profile {which} and started_epoch_s < ? order by started_epoch_s desc limit 1"
 
@@ -35,6 +38,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     since.add_argument("--since-acceptance", action="store_true", help="the newest run beside the last delivery")
     command.add_argument("--all", action="store_true", help=f"every line, not the first {MOST_LINES} of a section")
+    command.add_argument("--json", action="store_true", help=f"one object, {SCHEMA}")
     add_record(command)
 
 
@@ -49,6 +53,10 @@ def run(asked: argparse.Namespace) -> int:
         base = opened.enter_context(database.reading(record)) if record.exists() else None
         before, after = _sides(asked, base, record)
         found = difference(base, before, after, margins_of_suite())
+    if asked.json:
+        names = {"schema": SCHEMA, "before": before.name, "after": after.name}
+        print(json.dumps(names | dataclasses.asdict(found), ensure_ascii=False))
+        return int(found.is_new)
     for line in _lines(before, after, found, most=None if asked.all else MOST_LINES):
         print(visible(line))
     return int(found.is_new)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from nodegate.toolbox.carried import Carried
     from nodegate.transport import Options
 
+SCHEMA = "nodegate.doctor/1"
 SECTIONS = ("system", "pci", "driver", "software", "kernel_log")
 TIMEOUT_S = 30.0
 AT_ONCE = 64  # nodes
@@ -81,6 +84,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     option("--known-hosts", type=Path, metavar="FILE", help="host keys of this project, in addition to the user's own")
     option("--openssh-config", type=Path, metavar="FILE", help="SSH configuration instead of ~/.ssh/config")
     option("--tools", type=Path, metavar="DIR", help="tools that a run would bring to the nodes")
+    option("--json", action="store_true", help=f"one object, {SCHEMA}")
 
 
 def run(asked: argparse.Namespace) -> int:
@@ -106,8 +110,13 @@ def run(asked: argparse.Namespace) -> int:
     judging, nodes = prepared.judging, list(prepared.judging.nodes.values())
     complaints = examine(nodes, prepared.options, carried=prepared.carried, judging=judging)
     notes = [*prepared.notes, *notes_on_policy(judging)]
-    for line in (*(f"note: {note}" for note in notes), *lines(nodes, complaints)):
-        print(line, flush=True)
+    if asked.json:
+        names = {"schema": SCHEMA, "ready": ready(nodes, complaints), "nodes": [node.name for node in nodes]}
+        found = {"notes": notes, "obstacles": [dataclasses.asdict(each) for each in complaints]}
+        print(json.dumps(names | found, ensure_ascii=False))
+    else:
+        for line in (*(f"note: {note}" for note in notes), *lines(nodes, complaints)):
+            print(line, flush=True)
     return int(any(complaint.weight is Weight.STOP for complaint in complaints))
 
 
@@ -258,6 +267,12 @@ def notes_on_policy(judging: Judging) -> Iterator[str]:
             yield f"policy {judging.policy.name}, clause {item.clause}: not measured by nodegate: {item.title}"
 
 
+def ready(nodes: Sequence[Node], complaints: Sequence[Complaint]) -> list[str]:
+    """The names of the nodes on which a delivery run has nothing in its way."""
+    hindered = {each.node for each in complaints if each.weight is not Weight.NOTE}
+    return [node.name for node in nodes if node.name not in hindered]
+
+
 def lines(nodes: Sequence[Node], complaints: Sequence[Complaint]) -> Iterator[str]:
     """How many nodes are ready, and the obstacles by weight: equal ones folded, each next step once, after its own.
 
@@ -271,7 +286,6 @@ def lines(nodes: Sequence[Node], complaints: Sequence[Complaint]) -> Iterator[st
         same.setdefault(visible(each.what), []).append(each.node)
         at[each.weight].add(each.node)
     reasons = sum(len(same) for (weight, _), same in steps.items() if weight is not Weight.NOTE)
-    ready = len(nodes) - len(at[Weight.STOP] | at[Weight.OPEN])
     yield f"{len(nodes) - len(at[Weight.STOP])} of {len(nodes)} nodes can be queried"
     because = ""
     if reasons:
@@ -279,7 +293,7 @@ def lines(nodes: Sequence[Node], complaints: Sequence[Complaint]) -> Iterator[st
         names = steps[worst.weight, visible(worst.next_step)][visible(worst.what)]
         more = f", and {counted(reasons - 1, 'more reason')}" if reasons > 1 else ""
         because = f"; because {fold(names)}: {visible(worst.what)}{more}"
-    yield f"ready for delivery: {ready} of {len(nodes)}{because}"
+    yield f"ready for delivery: {len(ready(nodes, complaints))} of {len(nodes)}{because}"
     for (weight, step), same in steps.items():
         *before, last = (f"{weight.value}: {fold(names)}: {what}" for what, names in same.items())
         yield from before
