@@ -2,7 +2,8 @@
 
 import pytest
 
-from nodegate.api import Host, Limit, Pci, Rdma, Unknown, Upkeep, Verdict, Verdicts, Why, part
+from nodegate.api import Host, Limit, Node, Pci, Rdma, Storage, Unknown, Upkeep, Verdict, Verdicts, Why, part
+from nodegate.probe.storage import folders_of
 from nodegate.probe.upkeep import full_members
 from nodegate.records.finding import OWN_WORD, VIRTUAL
 from nodegate.subjects import pcie
@@ -205,3 +206,33 @@ def test_partition_keys(upkeep: Upkeep, rdma: Rdma, verdicts: Verdicts) -> None:
         )
     if not verdicts.findings:
         verdicts.not_done("no InfiniBand rail in service")
+
+
+def test_written(storage: Storage, node: Node, verdicts: Verdicts) -> None:
+    """In each folder that the site names a file of 4 MiB is written, read back and removed. (F31)
+
+    `nodegate_mounts` names it: "/lustre:write=/lustre/nodegate". It is written as the folder's owner. What is mounted
+    and answers can still be full, out of quota or stale; what is read back may come from a cache of the file server.
+    """
+    for folder in folders_of(node.settings.mounts):
+        found, where = storage.of(folder), part.host(folder)
+        if isinstance(found, Unknown) and found.why in (Why.HUNG, Why.TIMEOUT):
+            text, note, action = "hung", found.detail, "look at the file server and the network path to it"
+        elif isinstance(found, Unknown) and found.why in (Why.FAILED, Why.MISSING):
+            text, note = "a file cannot be written", found.detail
+            action = "look at quota, inodes and the kernel log; write there by hand as the folder's owner"
+        elif isinstance(found, Unknown) and found.why is Why.NOT_DONE:
+            verdicts.not_done(f"{folder}: {found.detail}")
+            continue
+        elif isinstance(found, Unknown):
+            verdicts.unknown(part=where, quantity="a file written there", reason=found)
+            continue
+        elif found.same is True:
+            verdicts.passed(part=where, text=f"4 MiB written in {found.write_s} s, read back in {found.read_s} s")
+            continue
+        else:
+            text, note = "what was read back differs", ""
+            action = "take the node out of service: it or the file server changes data"
+        verdicts.found(Verdict.FAIL, part=where, text=text, note=note, action=action, code=text)
+    if not verdicts.findings:
+        verdicts.not_demanded("no folder to write in: nodegate_mounts names it as /data:write=/data/nodegate")

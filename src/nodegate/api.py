@@ -26,6 +26,7 @@ from nodegate.probe.pci import AerCounters, Pci, PciDevice
 from nodegate.probe.rdma import NetDevice, Rdma, RdmaDevice, RdmaPort
 from nodegate.probe.services import Service, Services
 from nodegate.probe.software import NcclLibrary, Software
+from nodegate.probe.storage import Storage
 from nodegate.probe.upkeep import Upkeep
 from nodegate.profile import Profile
 from nodegate.records import part
@@ -55,11 +56,11 @@ __all__ = [
     "AerCounters", "Baseline", "BlockedProcess", "Burn", "CannotMeasure", "Clock", "Copies", "Counters", "Cpus",
     "DeviceUser", "Disk", "Disks", "Driver", "DriverGpu", "EccCounters", "Environment", "Finding", "Fleet", "Gpu",
     "GpuFabric", "GpuProcess", "Gpus", "Host", "Jobs", "KernelLine", "KernelLog", "Known", "Limit", "LimitKind",
-    "Metric", "Mount", "Mounts", "Nccl", "NcclGroups", "NcclLibrary", "NetDevice", "Node", "NodePeers", "NotApplicable",
-    "NotJudged", "NumberLimit", "NvLink", "NvmlLibrary", "Order", "Owner", "Part", "Pci", "PciDevice", "Profile",
-    "Rdma", "RdmaBandwidth", "RdmaDevice", "RdmaPort", "ResourceLimits", "RowRemap", "Service", "Services", "Software",
-    "Unknown", "Upkeep", "UsageError", "Verdict", "Verdicts", "Whose", "Why", "absence", "counted", "gibibytes",
-    "mebibytes", "part", "percent", "some", "value_or", "with_unit",
+    "Metric", "Mount", "Mounts", "Nccl", "NcclGroups", "NcclLibrary", "NetDevice", "Node", "NodePeers",
+    "NotApplicable", "NotJudged", "NumberLimit", "NvLink", "NvmlLibrary", "Order", "Owner", "Part", "Pci", "PciDevice",
+    "Profile", "Rdma", "RdmaBandwidth", "RdmaDevice", "RdmaPort", "ResourceLimits", "RowRemap", "Service", "Services",
+    "Software", "Storage", "Unknown", "Upkeep", "UsageError", "Verdict", "Verdicts", "Whose", "Why", "absence",
+    "counted", "gibibytes", "mebibytes", "part", "percent", "some", "value_or", "with_unit",
 ]  # fmt: skip
 _LATER = {
     "Burn": "nodegate.measure.burn.run",

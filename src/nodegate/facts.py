@@ -28,6 +28,7 @@ from nodegate.probe import (
     readings,
     services,
     software,
+    storage,
     upkeep,
 )
 from nodegate.probe.document import ProbeDocument, refuse_later_sections
@@ -124,6 +125,7 @@ class NodeFacts:
     jobs = _of("jobs", jobs.parse)
     hooks = _of("hooks", hooks.parse)
     upkeep = _of("upkeep", upkeep.parse)
+    storage = Fact(lambda of: storage.parse(readings.mapping(readings.mapping(of.sections, "storage"), "data")))
     kernel_log = Fact(_kernel_log, "kernel_log", "system")
 
     def __init__(

@@ -13,7 +13,7 @@ NOT_HERE = dict.fromkeys(NO_LIMIT, NOT_JUDGED) | dict.fromkeys(
         *("ecc.retired_pages", "fabric.imex", "fabric.imex_domain", "fabric.one_domain", "fabric.summary"),
         *("gpu.recovery_action", "host.mounts", "host.ports", "lemons.fails_again", "nvlink.bit_errors"),
         *("ordered.parts", "ordered.serials", "ordered.settings", "ordered.versions", "platform.serial"),
-        *("rdma.gid_index", "rdma.gids", "rdma.mtu", "software.required"),
+        *("rdma.gid_index", "rdma.gids", "rdma.mtu", "software.required", "upkeep.written"),
     ),
     SKIP,
 )

@@ -34,6 +34,10 @@ def payload(word):
     return lambda machine: machine.sections["upkeep"]["pcie"].update({machine.nic_addresses[2]: word})
 
 
+def wrote(value):
+    return lambda machine: machine.sections.update(storage={"/lustre/nodegate": value})
+
+
 def rail_key(*keys):
     def change(machine):
         machine.sections["upkeep"]["keys"]["mlx5_3/1"] = list(keys)
@@ -99,6 +103,19 @@ CASES += of("upkeep.partition_keys")(
     Case("one rail's could not be read", ERROR, rail_key()),
     Case("none could be read", ERROR, no("keys")),
     Case("the section was not read", ERROR, OLD),
+)
+WRITES = {"expected": {"mounts": ["/lustre:write=/lustre/nodegate"]}}
+GOOD = {"write_s": 0.03, "read_s": 0.01, "same": True}
+CASES += of("upkeep.written")(
+    Case("no folder is asked for", SKIP),
+    Case("written and read back", PASS, wrote(GOOD), **WRITES),
+    Case("what came back differs", FAIL, wrote({**GOOD, "same": False}), **WRITES),
+    Case("read-only, full or out of quota", FAIL, wrote(unread("failed", "Disk quota exceeded")), **WRITES),
+    Case("the server does not answer", FAIL, wrote(unread("hung", "write in /lustre/nodegate")), **WRITES),
+    Case("healthy: its owner's alone, and the login is not root", ERROR, wrote(unread("denied", "EACCES")), **WRITES),
+    Case("the processors are busy", ERROR, wrote(unread("busy", "4 s")), **WRITES),
+    Case("a probe that did not write", SKIP, **WRITES),
+    Case("the section was not read", SKIP, fails("storage", "timeout", "15 s"), **WRITES),
 )
 CASES += of("rdma.gid_index", **L40S)(
     Case("one place on all rails", PASS),

@@ -8,6 +8,7 @@ from nodegate.errors import CannotMeasure
 from nodegate.node import Node
 from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.probe.document import MAX_DOCUMENT_BYTES, SCHEMA, ProbeDocument, document_of, today
+from nodegate.probe.storage import folders_of
 from nodegate.transport.call import Request
 from nodegate.transport.session import Output, Session
 from nodegate.unknown import Why
@@ -62,7 +63,8 @@ def request(
         UsageError: the controller has no valid pynvml.
     """
     shorter = {"limits_s": limits_within(timeout_s)} if timeout_s < USUAL_S else {}
-    sent = program(sections=sections, programs=_required(node.settings.require), **shorter)
+    programs, folders = _required(node.settings.require), folders_of(node.settings.mounts)
+    sent = program(sections=sections, programs=programs, folders=folders, **shorter)
     argv = (node.connection.python, *PYTHON_OPTIONS, "-")
     return Request(argv, timeout_s, sent, as_root, MAX_DOCUMENT_BYTES + _NOISE_BYTES)
 
@@ -151,6 +153,7 @@ def program(
     sections: Sequence[str] | None = None,
     limits_s: Mapping[str, float] | None = None,
     programs: Sequence[str] = (),
+    folders: Sequence[str] = (),
 ) -> bytes:
     """The source to give to `python3 -` on a node.
 
@@ -158,6 +161,7 @@ def program(
         sections: the sections of the document to read; None: all.
         limits_s: time limits in seconds, in place of a section's own.
         programs: what is looked for on the node in addition to the usual tools.
+        folders: where a file is written, read back and removed.
 
     Raises:
         UsageError: pynvml is not installed here, or is not the one of nvidia-ml-py.
@@ -169,6 +173,7 @@ def program(
             "sections": None if sections is None else list(sections),
             "limits_s": dict(limits_s or {}),
             "programs": list(programs),
+            "folders": list(folders),
         },
         purpose="reads the state of this node and writes one JSON document; it changes nothing.",
     )

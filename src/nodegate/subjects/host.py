@@ -64,9 +64,11 @@ def surely(reading: Known[float], error: float, of: float = 0.0) -> Known[float]
 
 
 def asked_mounts(asked: Iterable[str]) -> dict[str, bool]:
-    """The mounts that the inventory lists, and whether each must be writable: "/data:ro" need not."""
-    found = {name: not name.endswith(":ro") for name in asked}
-    return {name.removesuffix(":ro"): writable for name, writable in found.items()}
+    """The mounts that the inventory lists, and whether each must be writable: "/data:ro" need not.
+
+    "/lustre:write=/lustre/nodegate" must, and says where a file is written.
+    """
+    return {name.removesuffix(":ro").partition(":write")[0]: not name.endswith(":ro") for name in asked}
 
 
 def has_slurmd(limits: ResourceLimits) -> bool:

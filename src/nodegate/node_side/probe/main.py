@@ -25,6 +25,7 @@ from nodegate.node_side.probe import (
     pci,
     reading,
     software,
+    storage,
     system,
     upkeep,
 )
@@ -59,6 +60,7 @@ SECTIONS: Dict[str, Tuple[Callable[[], object], float]] = {
     "jobs": (host.read_jobs, 10.0),
     "hooks": (host.read_hooks, 10.0),
     "upkeep": (upkeep.read, 10.0),
+    "storage": (storage.read, 15.0),
 }
 
 
@@ -66,12 +68,15 @@ def main(
     sections: Optional[Sequence[str]] = None,
     limits_s: Optional[Dict[str, float]] = None,
     programs: Sequence[str] = (),
+    folders: Sequence[str] = (),
 ) -> None:
     """Write the document of the named sections (default: all) to stdout.
 
-    `limits_s` replaces time limits; `programs` are looked for in addition to the usual ones.
+    `limits_s` replaces time limits; `programs` are looked for in addition to the usual ones,
+    `folders` are those in which a file is written.
     """
     software.asked_for.extend(programs)
+    storage.asked_for.extend(folders)
     epoch_s, started = time.time(), time.monotonic()
     children.adopt_orphans()
     if sections is None or "nvml" in sections:
