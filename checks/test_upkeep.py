@@ -221,9 +221,6 @@ def test_written(storage: Storage, node: Node, verdicts: Verdicts) -> None:
         elif isinstance(found, Unknown) and found.why in (Why.FAILED, Why.MISSING):
             text, note = "a file cannot be written", found.detail
             action = "look at quota, inodes and the kernel log; write there by hand as the folder's owner"
-        elif isinstance(found, Unknown) and found.why is Why.NOT_DONE:
-            verdicts.not_done(f"{folder}: {found.detail}")
-            continue
         elif isinstance(found, Unknown):
             verdicts.unknown(part=where, quantity="a file written there", reason=found)
             continue

@@ -40,9 +40,9 @@ class Storage:
 def parse(found: Known[Mapping[str, object]]) -> Storage:
     """The data of section `storage`; evidence of an older probe has none, which matters where a folder is asked for."""
     if isinstance(found, Unknown):
-        return Storage({}, Unknown(Why.NOT_DONE, f"the probe did not write there: {found}"))
+        return Storage({}, Unknown(Why.NOT_SUPPORTED, f"the probe did not write there: {found}"))
     folders = {name: _written(read.mapping(found, name)) for name in found}
-    return Storage(folders, Unknown(Why.NOT_DONE, "the probe did not write there"))
+    return Storage(folders, Unknown(Why.NOT_SUPPORTED, "the probe did not write there"))
 
 
 def _written(data: Known[Mapping[str, object]]) -> Known[Written]:
