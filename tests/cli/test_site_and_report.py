@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -68,6 +69,19 @@ def test_a_folder_that_holds_something_is_left_alone(site: Path) -> None:
     assert done.returncode == 2
     assert done.stderr == "nodegate: site: this folder is not empty - give a new one\n"
     assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
+
+
+def test_what_the_site_file_shows_as_comments_is_right(site: Path) -> None:
+    file = site / "site.yaml"
+    file.write_text(re.sub(r"^# (?!What)", "", file.read_text(), flags=re.MULTILINE))
+    write_fleet(site, [Machine.hgx_h100("gpu001", 1)])
+    (site / "hosts.yaml").write_text(
+        (site / "hosts.yaml").read_text().replace("  hosts:\n    gpu001:", "  children: {gpu: {hosts: {gpu001: }}}")
+    )
+    ran = run_pytest(site, ["--site", "site.yaml", "--inventory", "hosts.yaml", "--passive", "-q"])
+    assert ran.exit_code == 1, ran.stdout  # not accepted: nothing was put under load
+    assert "C-2026-0815" in (ran.folder / "certificate.zh.html").read_text("utf-8")
+    assert ran.verdicts("ordered.parts")["gpu001"] == "pass"
 
 
 def test_a_file_in_its_place_is_one_message(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from shutil import which
 
 from nodegate.errors import UsageError
 
-FILES = ("hosts.yaml", "pytest.ini", "baselines/site.yaml", "checks/test_site.py", "gitignore")
+FILES = ("hosts.yaml", "site.yaml", "pytest.ini", "baselines/site.yaml", "checks/test_site.py", "gitignore")
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
