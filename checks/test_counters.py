@@ -37,7 +37,8 @@ _NVLINK = "drain the node and reset the GPUs; if it comes back, run field diagno
 _DRIVER = "check /sys/class/infiniband/*/ports/*/counters on the node; update the NIC's driver"
 _NETWORK = "look at the switch port, its buffers and congestion control"
 
-# Counter of a port, its limit, what is worse than the limit, and what to do. Source: NVSentinel, nic-health-monitor.
+# Counter of a port, its limit, what is worse than the limit, and what to do; the last three are those of AWS EFA.
+# Source: NVSentinel, nic-health-monitor.
 _PORT_COUNTERS = (
     ("link_downed", "counters.link_downed_per_h", Verdict.FAIL, _CABLE),
     ("symbol_error", "counters.symbol_error_per_h", Verdict.FAIL, _CABLE),
@@ -50,6 +51,9 @@ _PORT_COUNTERS = (
     ("out_of_sequence", "counters.out_of_sequence_per_h", Verdict.WARN, _NETWORK),
     ("local_ack_timeout_err", "counters.local_ack_timeout_per_h", Verdict.WARN, _NETWORK),
     ("roce_slow_restart", "counters.roce_slow_restart_per_h", Verdict.WARN, _NETWORK),
+    ("rdma_read_wr_err", "counters.efa_errors_per_h", Verdict.WARN, _NETWORK),
+    ("rdma_write_wr_err", "counters.efa_errors_per_h", Verdict.WARN, _NETWORK),
+    ("unresponsive_remote_events", "counters.efa_errors_per_h", Verdict.WARN, _NETWORK),
 )
 
 # Counter of NVLinks, its limit, and what is worse than the limit: from the fourth on those of NVLink 5.

@@ -121,6 +121,15 @@ CASES += of("counters.pcie_errors")(
     CounterCase("one GPU of eight has no counter, before and after", ERROR, no_fatal_count, before=no_fatal_count),
     CounterCase("not told after", ERROR, of_gpu_2("aer_dev_fatal", unread("timeout", "2 s"))),
 )
+
+
+def efa(count):
+    """A rail that counts as AWS EFA does."""
+    return lambda machine: machine.sections["infiniband"]["mlx5_1"]["ports"]["1"]["hw_counters"].update(
+        rdma_write_wr_err=count
+    )
+
+
 CASES += of("counters.nic")(
     CounterCase("healthy, with old errors", PASS),
     CounterCase("a link that went down", FAIL, **from_to("link_downed", "250", "253")),
@@ -142,6 +151,7 @@ CASES += of("counters.nic")(
     CounterCase(
         "RoCE slow restarts", WARN, **from_to("roce_slow_restart", "131", "90000", "hw_counters"), machine=L40S
     ),
+    CounterCase("writes failed", WARN, efa("6"), before=efa("4"), machine=L40S),
     CounterCase("a flap of a RoCE port", FAIL, flap, machine=L40S),
     CounterCase("set to zero meanwhile", ERROR, port("symbol_error", "0"), before=port("symbol_error", "9")),
     CounterCase("no counters at all", ERROR, before=no_port_counters),
