@@ -11,21 +11,26 @@ PYTHON_HERE = $(shell $(BIN)/python -c pass 2>/dev/null && echo $(BIN)/python ||
 demo: .venv/installed
 	$(BIN)/nodegate demo
 
+# Whole fleets over sshd and systemd, simulated fleets by the hundred, installations from packages: `make lab` runs them.
+LONG := tests/endtoend tests/long
+
 # Three workers for two cores: a third of the time of these tests is waiting for what hangs.
 test: .venv/test-installed
 	tests/system_packages.sh
 	$(MAKE) lint
-	$(BIN)/python -m pytest tests --ignore tests/endtoend -n 3 --dist loadfile
-	$(BIN)/python -m pytest tests/endtoend -n 2
+	$(BIN)/python -m pytest tests $(addprefix --ignore ,$(LONG)) -n 3 --dist loadfile
 
 # What a change breaks first, within a minute on two idle cores from the second call on: style, types, checks, knowledge.
 check: lint
 	$(BIN)/python -m pytest tests/checks tests/causes/test_conditions.py tests/knowledge -q -n 2 --dist worksteal
 
-# Nodes with systemd and Slurm, virtual machines with real perftest over soft-RoCE: needs root and no special hardware.
+# The long tests; nodes with systemd and Slurm; virtual machines with real perftest over soft-RoCE. Needs root, no hardware.
 # Two workers, so two sets of guests at a time (lab/tests/conftest.py): with more on two cores, they poll more than they work.
 lab: .venv/test-installed
+	tests/system_packages.sh
 	tests/system_packages.sh lab
+	$(BIN)/python -m pytest tests/endtoend -n 2
+	$(BIN)/python -m pytest tests/long -n 2 --dist loadfile
 	$(BIN)/python -m lab build --suite trixie --suite bookworm
 	$(BIN)/python -m pytest lab/tests --ignore lab/tests/kubernetes -n 2 --durations 10
 
