@@ -1,6 +1,9 @@
 """The pictures of report.html show the numbers of the run: each is read back from its SVG."""
 
+import contextlib
 import re
+import shutil
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,6 +15,7 @@ from support import browser
 from support.recorded import run_pytest
 
 from nodegate import open_run
+from nodegate.cli import main
 from nodegate.records import part
 from nodegate.records.finding import Finding, Limit, Record
 from nodegate.records.part import Kind
@@ -21,13 +25,18 @@ from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report.frames import OpenedRun
 from nodegate.report.json_file import load
 from nodegate.report.model import Report
-from nodegate.report.pictures import burn, dots, racks, rails
+from nodegate.report.pictures import acceptance, burn, dots, racks, rails
 from nodegate.report.pictures.axis import axis
-from nodegate.report.pictures.values import values
+from nodegate.report.pictures.values import every_value, values
 from nodegate.report.stats import Measurement, measurements
 
 INVENTORY = Path(__file__).parents[2] / "inventory" / "demo.yaml"
 RING = re.compile(r'<(?:circle|path) class="bad"[^>]*><title>([^<]*)</title>')
+CHANGED = """
+update numbers set value = ? where series in (select sequences.id from sequences join parts on parts.id = part
+join quantities on quantities.id = quantity where metric = 'burn.bf16_tflops' and parts.id in (
+select part from places where node = 'hgx01' and slot = 'GPU 1'))
+"""
 MOVE = re.compile(r"M([\d.]+) ([\d.]+)(?:h0|v-([\d.]+)h\d)")
 
 
@@ -80,7 +89,7 @@ def test_what_did_not_pass_or_was_held_to_nothing_is_not_drawn_as_good(verdict: 
     of = [Finding(part.nic(f"mlx5_{at}"), verdict, "rate", observed=500.0 + at, **held) for at in range(100)]
     nodes = [NodeReport("gpu1", NodeVerdict.REJECTED, "hgx", records=(Record("gpu1", "c", verdict, tuple(of)),))]
     (entry,) = measurements(nodes)
-    ((said, picture),) = rails.heat_maps(values(nodes)[Kind.NIC])
+    ((said, picture),) = rails.heat_maps(values(every_value(nodes))[Kind.NIC])
     for shown in (picture, dots.dots(entry)):
         assert not re.search(r'class="(good|heat\d|bars passed)"', shown)
     is_bad = verdict is not Verdict.NOT_JUDGED
@@ -99,7 +108,7 @@ def test_one_far_value_does_not_press_the_others_together() -> None:
 
 
 def test_bars_of_a_node_are_its_gpus(run: OpenedRun, report: Report) -> None:
-    said, drawn = racks.gpu_bars(values(report.nodes)[Kind.GPU])
+    said, drawn = racks.gpu_bars(values(every_value(report.nodes))[Kind.GPU])
     assert said == "bf16 rate (TFLOPS)"
     own = run.values[(run.values.metric == "burn.bf16_tflops") & (run.values.check == "burn.throughput")]
     middle = median(own.value)
@@ -118,7 +127,7 @@ def test_bars_of_a_node_are_its_gpus(run: OpenedRun, report: Report) -> None:
 
 
 def test_a_cell_of_the_map_is_a_rail_of_a_node(run: OpenedRun, report: Report) -> None:
-    ((said, picture),) = rails.heat_maps(values(report.nodes)[Kind.NIC])
+    ((said, picture),) = rails.heat_maps(values(every_value(report.nodes))[Kind.NIC])
     own = run.values[run.values.metric == "rdma.write_gbps"]
     bad = own[own.verdict == "fail"]
     assert [each.partition(":")[0] for each in RING.findall(picture)] == list(bad.node + " " + bad.part)
@@ -160,3 +169,69 @@ def test_a_burn_without_a_course_or_a_good_gpu_beside_is_not_drawn(report: Repor
 @pytest.mark.parametrize("page", ["certificate.html", "certificate.zh.html"])
 def test_axe_finds_nothing_on_a_certificate(page: str, folder: Path) -> None:
     assert browser.accessibility(folder / page, 1280, dark=False) == []
+
+
+@pytest.fixture(scope="module")
+def second(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A later run with the record in which the first is, of which one value was changed."""
+    here = tmp_path_factory.mktemp("second")
+    record = shutil.copy(folder.parent / "reports" / "fleet.sqlite", here / "record.sqlite")
+    with contextlib.closing(sqlite3.connect(record)) as base, base:
+        base.execute(CHANGED, (900.0,))
+    asked = ["--inventory", str(INVENTORY), "--nodes", "hgx0[1-8]", "--record", str(record)]
+    run_pytest(here, [*asked, "--run-dir", str(here / "run")])
+    return here / "run"
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_each_dot_is_a_part_with_its_value_at_acceptance(
+    again: bool, run: OpenedRun, second: Path, tmp_path: Path
+) -> None:
+    if again:
+        second = shutil.copytree(second, tmp_path / "again")
+        assert main(["report", str(second)]) == 0
+    rows = acceptance.against(every_value(load(second).nodes), acceptance.kept(second))
+    now, page = open_run(second).values, (second / "report.html").read_text("utf-8")
+    assert len(rows) == len(set(now.metric) & set(acceptance.METRICS)) > 4
+    (bf16,) = (each for each in rows if each.quantity == "bf16 rate")
+    both = [
+        frame[(frame.metric == "burn.bf16_tflops") & (frame.check == "burn.throughput")].set_index(["node", "part"])
+        for frame in (run.values, now)
+    ]
+    both[0].loc[("hgx01", "GPU 1"), "value"] = 900.0
+    pairs = {each.where: (each.then, each.now) for each in bf16.pairs}
+    expected = {f"{node} {part}": [of.value[node, part] for of in both] for node, part in both[1].index}
+    assert pairs.keys() == expected.keys()
+    assert all(pairs[where] == pytest.approx(held) for where, held in expected.items())
+    picture = str(acceptance.scatter(bf16))
+    assert picture in page
+    along = axis(sorted(value for pair in pairs.values() for value in pair), acceptance.SIZE)
+    drawn = re.findall(r'<circle class="bad" cx="([\d.]+)" cy="([\d.]+)" r="2.5"><title>([^:]*): ', picture)
+    bad = both[1][both[1].verdict == "fail"]
+    assert {where for _, _, where in drawn} == {f"{node} {part}" for node, part in bad.index} != set()
+    for x, y, where in drawn:
+        then, value = pairs[where]
+        assert (float(x), acceptance.SIZE - float(y)) == pytest.approx((along.at(then), along.at(value)), abs=0.1)
+    good = [pair for where, pair in pairs.items() if where not in {where for _, _, where in drawn}]
+    places = {
+        (round(along.at(then) / 2) * 2, round((acceptance.SIZE - along.at(value)) / 2) * 2) for then, value in good
+    }
+    assert {(int(x), int(y)) for x, y in re.findall(r"M(\d+) (\d+)h0", picture)} == places
+    assert "most lost at hgx01 GPU 1: 741, 900 at acceptance" in acceptance.finding_of(bf16)
+
+
+def test_without_an_acceptance_there_is_no_such_picture(folder: Path) -> None:
+    assert not (folder / acceptance.FILE).exists()
+    assert "This run against acceptance" not in (folder / "report.html").read_text("utf-8")
+
+
+def test_a_picture_of_a_large_fleet_is_small() -> None:
+    pairs = tuple(
+        acceptance.Pair(700.0 + at % 97, 700.0 + at % 89, f"n{at} GPU 0", "bad" if at % 9 == 0 else "good")
+        for at in range(10_000)
+    )
+    picture = acceptance.scatter(
+        acceptance.Against("p", "q", "TFLOPS", (*pairs, acceptance.Pair(1.0, 1e9, "far", "bad")), 0)
+    )
+    assert len(picture) < 48_000
+    assert picture.count("<title>") == 60

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, TypeVar
 from nodegate.errors import UsageError
 from nodegate.past import database, events, store
 from nodegate.past.event import KEPT_TWICE
-from nodegate.past.series import earlier
+from nodegate.past.series import delivered, earlier
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from nodegate.past.event import Event
     from nodegate.past.keys import KeptRun, Keys
@@ -58,6 +58,10 @@ class FleetRecord:
     def known(self, keys: Keys, devices: Iterable[str], before_epoch_s: float) -> dict[Key, Sequence[float]]:
         """What the parts of a node measured in sound runs before that time, as `series.earlier`; nothing once lost."""
         return self._ask(lambda base: earlier(base, keys, devices, before_epoch_s), {})
+
+    def delivered(self, metrics: Collection[str], before_epoch_s: float) -> dict[Key, float]:
+        """As `series.delivered`; nothing once lost."""
+        return self._ask(lambda base: delivered(base, metrics, before_epoch_s), {})
 
     def lemons(self, before_epoch_s: float) -> Told | None:
         """What failed again beyond chance before that time; None where no run is of the weeks before, and once lost."""

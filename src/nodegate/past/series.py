@@ -26,6 +26,7 @@ from nodegate.past.tables import Ids
 Key = tuple[str, str, str, str]  # device, metric, conditions, unit
 FIRST = 16  # of each series the first values, never forgotten: what the part was when it was accepted
 NEWEST = 32  # and the newest: a month of nights
+MOST_DELIVERIES = 16
 _TURNS = 16  # at the end of a run every 16th series is thinned: each in turn
 _Row = tuple[int, float, float]  # run, when it began, value
 
@@ -39,6 +40,14 @@ _RUNS = "select id, cast(started_epoch_s as real) from runs where started_epoch_
 _SINCE = """
 select coalesce(max(epoch_s), -1) from events
 where kind = ? and (node = ? or part = ?) and epoch_s < ?
+"""
+_DELIVERIES = """
+select id from runs where profile = 'delivery' and started_epoch_s < ? order by started_epoch_s desc limit ?
+"""
+_OF_RUN = """
+select cast(key as text), cast(metric as text), cast(conditions as text), cast(unit as text), value from quantities
+join sequences on sequences.quantity = quantities.id join numbers on numbers.series = sequences.id and run = ?
+join parts on parts.id = sequences.part where metric in ({marks})
 """
 _LONG = "select series from numbers where series % ? = ? group by series having count(*) > ?"
 _OF_SERIES = """
@@ -104,6 +113,17 @@ def earlier(
         if series in keys_of:  # a damaged page holds any
             found.setdefault(keys_of[series], []).extend(values)
     return {key: _first_and_newest(values) for key, values in found.items() if values}
+
+
+def delivered(base: sqlite3.Connection, metrics: Collection[str], before_epoch_s: float) -> dict[Key, float]:
+    """What each part measured in the last delivery run before that time that has it; by its key in place of a device.
+
+    The newest deliveries are looked at.
+    """
+    asked = _OF_RUN.format(marks=_marks(metrics))
+    runs = base.execute(_DELIVERIES, (min(before_epoch_s, sys.float_info.max), MOST_DELIVERIES)).fetchall()
+    rows = (row for (run,) in reversed(runs) for row in base.execute(asked, (run, *metrics)))
+    return {key: value for *texts, value in rows if _is_number(value) and (key := _texts(*texts))}
 
 
 def _first_and_newest(dated: list[tuple[float, float]]) -> Sequence[float]:

@@ -25,12 +25,14 @@ from nodegate.report.json_file import utc
 from nodegate.report.model import Report, check_ids, in_order, node_counts
 from nodegate.report.not_judged import not_applicable, not_judged, waived
 from nodegate.report.page_data import letter, page_data
+from nodegate.report.pictures.acceptance import Delivered, against, scatter
+from nodegate.report.pictures.acceptance import finding_of as against_said
 from nodegate.report.pictures.burn import Burn, curves
 from nodegate.report.pictures.burn import finding_of as burn_said
 from nodegate.report.pictures.dots import dots, finding
 from nodegate.report.pictures.racks import NONE, gpu_bars
 from nodegate.report.pictures.rails import heat_maps
-from nodegate.report.pictures.values import values
+from nodegate.report.pictures.values import every_value, values
 from nodegate.report.stats import Measurement, measurements
 from nodegate.text import number, visible
 from nodegate.words.catalogue import LANGUAGES, TAGS, known, phrase, say, speaking, spoken, term, words
@@ -52,16 +54,17 @@ def page(
     *,
     lang: str = "en",
     burned: Sequence[Burn] = (),
+    delivered: Delivered | None = None,
 ) -> str:
     """The whole page in a language. `hashes` are rows of (name, sha256) that the signed copy shows.
 
     `packed` are the paths of evidence that is compressed in the folder of the page, `burned` the GPUs
-    whose burn is shown.
+    whose burn is shown, `delivered` what its parts had at the last delivery.
     """
     with speaking(lang):
         if lang != "en":  # what the report keeps of causes and numbers is said in English
             report, fleet = replace(report), None
-        return _page(report, hashes, fleet, packed, burned)
+        return _page(report, hashes, fleet, packed, burned=burned, delivered=delivered or {})
 
 
 def _page(
@@ -69,13 +72,16 @@ def _page(
     hashes: Mapping[str, str],
     fleet: Sequence[Measurement] | None,
     packed: frozenset[str],
+    *,
     burned: Sequence[Burn],
+    delivered: Delivered,
 ) -> str:
     folder = suite_folder(REPORTS) / "templates"
     style, script = (Markup((folder / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js"))  # noqa: S704 - the suite's own files
     other = next(each for each in LANGUAGES if each != spoken())
     found = measurements(report.nodes) if fleet is None else fleet
-    rows, of_parts = cause_rows(report), values(report.nodes)
+    rows, every = cause_rows(report), every_value(report.nodes)
+    of_parts = values(every)
     return (
         environment(folder)
         .get_template("report.html.j2")
@@ -94,6 +100,7 @@ def _page(
             no_bars=NONE,
             rails=heat_maps((*of_parts[Kind.NIC], *of_parts[Kind.PORT])),
             burned=[(burn_said(each), curves(each)) for each in burned],
+            against=[(each, scatter(each), against_said(each)) for each in against(every, delivered)],
             spread=[
                 (entry, dots(entry), finding(entry))
                 for entry in found

@@ -73,12 +73,13 @@ def render(
     hashes.update((name, _sha256(folder / name)) for name in ("report.json", *tables))
     hashes["evidence: manifest.sha256"] = report.run.manifest_sha256 or "this run has no manifest of its evidence"
     from nodegate.report import html  # noqa: PLC0415 - jinja2 is loaded when a page is made, not with every run
+    from nodegate.report.pictures import acceptance  # noqa: PLC0415
     from nodegate.report.pictures.burn import burns  # noqa: PLC0415 - so are the measurements
 
-    burned = burns(report, RunFolder(folder))
+    burned, delivered = burns(report, RunFolder(folder)), acceptance.kept(folder)
     packed = _packed(report, folder)
     for place, lang in enumerate(report.run.contract.languages or ("en",)):
-        text = html.page(report, hashes, fleet, packed, lang=lang, burned=burned)
+        text = html.page(report, hashes, fleet, packed, lang=lang, burned=burned, delivered=delivered)
         with replacing(folder / (f"report.{lang}.html" if place else "report.html")) as file:
             file.write(text)
     return fleet

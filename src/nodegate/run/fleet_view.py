@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import cast
@@ -21,6 +21,7 @@ from nodegate.past.keys import Keys
 from nodegate.past.lemon import Told
 from nodegate.past.record import FleetRecord
 from nodegate.past.series import key_of
+from nodegate.records import part
 from nodegate.run.contexts import Contexts
 from nodegate.run.register import Register
 
@@ -101,6 +102,23 @@ class FleetView:
             known = self._record.known(self.keys(node), devices, self._before_epoch_s) if devices else {}
             self._earlier[node] = lambda metric: known.get(key_of(metric), ())
         return self._earlier[node]
+
+    def delivered(self, metrics: Collection[str], before_epoch_s: float) -> dict[str, dict[str, dict[str, float]]]:
+        """What the parts of each node had in these metrics at its last delivery: [node][metric][part], as measured now.
+
+        Values under other conditions than today's are none.
+        """
+        before = min(before_epoch_s, self._before_epoch_s)
+        known = self._record.delivered(metrics, before) if self._record and not self._register.is_passive else {}
+        found: defaultdict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+        for node in self._register.asked if known else ():
+            keys = self.keys(node)
+            for metric in self.metrics(node):
+                device, name, *under = key_of(metric)
+                value = known.get((keys.of(device), name, under[0], under[1]))
+                if value is not None:
+                    found[node][name][part.named(device).short] = value
+        return found
 
     def metrics(self, node: str) -> tuple[Metric, ...]:
         """Every number of a node under load; a measurement without one has none to compare."""

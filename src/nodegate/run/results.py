@@ -132,6 +132,9 @@ class Results:
         self.run = replace(self.run, manifest_sha256=self.folder.manifest.sha256)
         self.report = self._concluded(replace(report, run=self.run))
         conditions.end(self.folder, self.report.run)
+        from nodegate.report.pictures import acceptance  # noqa: PLC0415 - markupsafe
+
+        acceptance.keep(self.folder.path, judging.view.delivered(acceptance.METRICS, self.run.started_epoch_s))
         beside = _beside(self.report, judging)
         fleet = render(self.report, self.folder.path, has_results=True, everything=self.everything, beside=beside)
         if self.report.run.profile == Profile.DELIVERY.value:

@@ -59,8 +59,8 @@ class Values:
         return median(each.value for each, _ in self)
 
 
-def values(nodes: Iterable[NodeReport]) -> dict[Kind, list[Values]]:
-    """By kind of part, for each platform the first of its metrics that it has."""
+def every_value(nodes: Iterable[NodeReport]) -> dict[tuple[Kind, str, str], Values]:
+    """By kind of part, platform and metric."""
     found: dict[tuple[Kind, str, str], Values] = {}
     for node in sorted(nodes, key=lambda node: natural(node.node)):
         for finding in (each for record in node.records for each in record.findings):
@@ -72,6 +72,11 @@ def values(nodes: Iterable[NodeReport]) -> dict[Kind, list[Values]]:
             new, key = Value(_WORST_FIRST.index(finding.verdict), value), (kind, node.platform, finding.metric)
             own = found.setdefault(key, Values(node.platform, finding.quantity, finding.unit)).of[node.node]
             own.update((part.short, min(own.get(part.short, new), new)) for part in finding.parts)
+    return found
+
+
+def values(found: Mapping[tuple[Kind, str, str], Values]) -> dict[Kind, list[Values]]:
+    """By kind of part, for each platform the first of its metrics that it has."""
     platforms = dict.fromkeys((kind, platform) for kind, platform, _ in found)
     chosen: dict[Kind, list[Values]] = {kind: [] for kind in METRICS}
     for kind, platform in platforms:
