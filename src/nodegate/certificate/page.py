@@ -89,7 +89,7 @@ def page(report: Report, fleet: Sequence[Measurement], rounds: Rounds, lang: str
 
 def _page(report: Report, fleet: Sequence[Measurement], rounds: Rounds, lang: str) -> str:
     folder = suite_folder(REPORTS) / "templates"
-    style = Markup((folder / "certificate.css").read_text(encoding="utf-8") + _boxes(report))  # noqa: S704 - ours
+    style = Markup((folder / "certificate.css").read_text(encoding="utf-8") + _style(report))  # noqa: S704 - ours
     every = (*rounds.rounds, round_of(report))
     entries = register(every)
     template = environment(folder).get_template("certificate.html.j2")
@@ -150,14 +150,19 @@ def _owners(report: Report) -> dict[str, str]:
     return {claim: "; ".join(each) for claim, each in signed.items()}
 
 
-def _boxes(report: Report) -> str:
-    """The boxes of each printed page, in the file itself: they name run, start, manifest and page."""
+def boxes(report: Report) -> tuple[str, str]:
+    """What stands at the end of each printed page: run, start and manifest; and its number of how many, both NUL."""
     run = report.run
     manifest = run.manifest_sha256[:16] or "-"
     left = f"{run.id}  {utc(run.started_epoch_s)}  SHA-256 {manifest}"
-    before, between, after = (_css(each) for each in say("page {n} of {m}", n="\0", m="\0").split("\0"))
-    number_of = f"{before} counter(page) {between} counter(pages) {after}"
-    return f"@page {{ @bottom-left {{ content: {_css(left)}; }} @bottom-right {{ content: {number_of}; }} }}\n"
+    return left, say("page {n} of {m}", n="\0", m="\0")
+
+
+def _style(report: Report) -> str:
+    left, number_of = boxes(report)
+    before, between, after = (_css(each) for each in number_of.split("\0"))
+    right = f"{before} counter(page) {between} counter(pages) {after}"
+    return f"@page {{ @bottom-left {{ content: {_css(left)}; }} @bottom-right {{ content: {right}; }} }}\n"
 
 
 def _css(text: str) -> str:

