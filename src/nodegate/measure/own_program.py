@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from nodegate.errors import CannotMeasure, tried
+from nodegate.errors import CannotMeasure, Unreachable, tried
 from nodegate.measure.measurement import Target
-from nodegate.measure.program_run import reason, run
+from nodegate.measure.program_run import not_run, reason, run
 from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.probe import readings as read
 from nodegate.probe.gpu import Gpu, Gpus
 from nodegate.records.part import Part, named
-from nodegate.records.program_run import Attempt, ProgramRun
+from nodegate.records.program_run import Attempt, Plan, ProgramRun
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, value_or
 from nodegate.wire import Wire
@@ -78,6 +78,39 @@ def read_attempts(
     if not found:
         raise failed[-1] if failed else nothing
     return found, failed, others
+
+
+def run_another(
+    target: Target,
+    name: str,
+    modes: Mapping[str, Sequence[str]],
+    *,
+    before: Sequence[str],
+    timeout_s: float,
+    shortened: Callable[[str], str] | None = None,
+) -> Sequence[ProgramRun]:
+    """Run the program of others, if it is installed, once in each of its modes: the name of each, and its options.
+
+    `before` stands before a program that is no container's, `shortened` says what of its output is kept. After a run
+    that does not end there is none.
+    """
+    try:
+        if name not in target.tools.has([name]):
+            return ()
+        tool = target.tools.find(name)
+    except CannotMeasure as why:
+        return (not_run(name, why),)
+    done: list[ProgramRun] = []
+    for mode, options in modes.items():
+        argv = [*(before if len(tool.argv) == 1 else ()), *tool.argv, *options]
+        plan = Plan(mode=mode, origin=tool.origin)
+        try:
+            done.append(run(target.session, name, argv, timeout_s=timeout_s, plan=plan, shortened=shortened))
+        except Unreachable as why:
+            return [*done, not_run(name, why, plan)]
+        if done[-1].timed_out or done[-1].stuck:
+            break
+    return done
 
 
 def by_another(

@@ -1,7 +1,8 @@
 """Programs run on a node for a measurement: their results are kept unchanged, to be parsed and checked by people."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from nodegate.errors import CannotMeasure
@@ -22,10 +23,13 @@ def run(
     stdin: bytes = b"",
     as_root: bool = False,
     plan: Plan = _NO_PLAN,
+    shortened: Callable[[str], str] | None = None,
 ) -> ProgramRun:
-    """Run a program on a node and keep its result. Raises Unreachable: the connection broke."""
+    """Run a program on a node and keep its result, its output `shortened`. Raises Unreachable: the connection broke."""
     started = time.time()
     output = session.run(argv, timeout_s=timeout_s, stdin=stdin, as_root=as_root)
+    if shortened:
+        output = replace(output, stdout=shortened(output.stdout.decode("utf-8", "replace")).encode())
     return kept(what, argv, output, started_epoch_s=started, plan=plan)
 
 

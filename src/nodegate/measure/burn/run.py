@@ -6,22 +6,21 @@ too: a program by others that should come to the same answer.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.errors import CannotMeasure
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
 from nodegate.measure.burn.power import in_first
 from nodegate.measure.durations import Durations
 from nodegate.measure.measurement import Measurement, Target, no_gpus, on_each_node, suspects_alone
-from nodegate.measure.own_program import by_another, by_index, read_attempts, run_own
-from nodegate.measure.program_run import check_end, kept, not_run, unended
+from nodegate.measure.own_program import by_another, by_index, read_attempts, run_another, run_own
+from nodegate.measure.program_run import check_end, unended
 from nodegate.metric import Metric, joined
-from nodegate.records.program_run import Attempt, Plan, ProgramRun
+from nodegate.records.program_run import Attempt, ProgramRun
 from nodegate.tools import gpu_burn
 from nodegate.tools.gpu_burn import GpuBurnRun
 from nodegate.unknown import Unknown
@@ -148,35 +147,16 @@ def _cublas(target: Target) -> dict[str, object]:
     return {"places": [list(each) for each in found.places], "not_brought": found.not_brought}
 
 
-def _burn_by_others(target: Target) -> list[ProgramRun]:
-    try:
-        if OTHER not in target.tools.has([OTHER]):
-            return []
-        tool = target.tools.find(OTHER)
-    except CannotMeasure as why:
-        return [not_run(OTHER, why)]
+def _burn_by_others(target: Target) -> Sequence[ProgramRun]:
     seconds = other_seconds(target.durations.burn_s)
-    done: list[ProgramRun] = []
-    for mode, options in MODES.items():
-        own_folder = ("sh", "-c", _IN_ITS_FOLDER, "sh") if len(tool.argv) == 1 else ()  # of an image it is the first
-        argv = [*own_folder, *tool.argv, *options, f"{seconds:.0f}"]
-        plan = Plan(mode=mode, origin=tool.origin)
-        try:
-            ran = _run_other(target, argv, seconds + _OTHER_END_S, plan)
-        except Unreachable as why:
-            return [*done, not_run(OTHER, why, plan)]
-        done.append(ran)
-        if ran.timed_out or ran.stuck:
-            break
-    return done
-
-
-def _run_other(target: Target, argv: Sequence[str], timeout_s: float, plan: Plan) -> ProgramRun:
-    """As `ran.run`, with fewer reports kept: it prints them again at each line of its nvidia-smi."""
-    started = time.time()
-    output = target.session.run(argv, timeout_s=timeout_s)
-    fewer = gpu_burn.condensed(output.stdout.decode("utf-8", "replace")).encode()
-    return kept(OTHER, argv, replace(output, stdout=fewer), started_epoch_s=started, plan=plan)
+    return run_another(
+        target,
+        OTHER,
+        {mode: (*options, f"{seconds:.0f}") for mode, options in MODES.items()},
+        before=("sh", "-c", _IN_ITS_FOLDER, "sh"),
+        timeout_s=seconds + _OTHER_END_S,
+        shortened=gpu_burn.condensed,  # it prints its reports again at each line of its nvidia-smi
+    )
 
 
 def _document(ran: ProgramRun) -> BurnDocument:

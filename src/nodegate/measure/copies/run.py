@@ -4,17 +4,14 @@ nodegate's own program needs only the driver on the node. If nvbandwidth is inst
 runs too: a program by others that should come to the same answer.
 """
 
-from collections.abc import Sequence
-
-from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.errors import CannotMeasure
 from nodegate.facts import NodeFacts
 from nodegate.measure.copies.result import OTHER, OWN, parse
 from nodegate.measure.durations import Durations
 from nodegate.measure.measurement import Measurement, Target, no_gpus, on_each_node, suspects_alone
-from nodegate.measure.own_program import run_own
-from nodegate.measure.program_run import not_run, run
+from nodegate.measure.own_program import run_another, run_own
 from nodegate.node_side.load import copies as program
-from nodegate.records.program_run import Plan, ProgramRun
+from nodegate.records.program_run import ProgramRun
 
 CASES = ("host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_write_ce")
 OTHER_LIMIT_S = 300.0
@@ -40,7 +37,9 @@ def copies_of(target: Target) -> tuple[ProgramRun, ...]:
     )
     if target.durations.copies_s < _ALL_PAIRS_FROM_S or own.exit_code != 0 or own.stuck:
         return (own,)
-    return (own, *_by_others(target))
+    in_nvmls_order = ("env", "CUDA_DEVICE_ORDER=PCI_BUS_ID")
+    modes = {"": ("-j", "-t", *CASES)}
+    return (own, *run_another(target, OTHER, modes, before=in_nvmls_order, timeout_s=OTHER_LIMIT_S))
 
 
 def options_for(durations: Durations) -> program.Options:
@@ -67,23 +66,6 @@ def _gpus(facts: NodeFacts) -> int:
         return len(facts.gpus.devices) or _MOST_GPUS
     except CannotMeasure:
         return _MOST_GPUS
-
-
-def _by_others(target: Target) -> Sequence[ProgramRun]:
-    """One run of nvbandwidth; CUDA's order of GPUs is set to that of NVML."""
-    try:
-        if OTHER not in target.tools.has([OTHER]):
-            return ()
-        tool = target.tools.find(OTHER)
-    except CannotMeasure as why:
-        return (not_run(OTHER, why),)
-    first = ("env", "CUDA_DEVICE_ORDER=PCI_BUS_ID") if len(tool.argv) == 1 else ()
-    plan = Plan(origin=tool.origin)
-    try:
-        argv = [*first, *tool.argv, "-j", "-t", *CASES]
-        return (run(target.session, OTHER, argv, timeout_s=OTHER_LIMIT_S, plan=plan),)
-    except Unreachable as why:
-        return (not_run(OTHER, why, plan),)
 
 
 COPIES = Measurement(
