@@ -16,7 +16,7 @@ from nodegate.records.results import read
 FOLDER = suite_folder(INVENTORY)
 FAULTS = read_faults(FOLDER / "demo" / "faults.yaml")
 WITHOUT = {"hgx01", "hgx09", "roce01", "roce06"}  # a fault
-POLICIES = ("default", "strict-h100", "clustermax")
+POLICIES = ("default", "strict-h100", "clustermax", "nvidia-acv")
 
 
 class Judged(NamedTuple):
