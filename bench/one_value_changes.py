@@ -3,19 +3,22 @@
 Every value that the probe sends of a healthy 8 x H100 node (of parts of one kind, one) is replaced by each of ODD in
 turn, and the node is judged by every check of the facts.
 
-    PYTHONPATH=tests python bench/one_value_changes.py docs/evidence/one-value-changes.md
+    PYTHONPATH=tests python bench/one_value_changes.py docs/evidence/one-value-changes.md [SHARE]
+
+Of a SHARE below 1 the same ones are tried each time.
 """
 
 from __future__ import annotations
 
 import copy
 import json
+import random
 import re
 import sys
 from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fleet.machine import Machine, facts_of
 from support.judging import baseline_of
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from nodegate.suite import Check
 
 Place = tuple["str | int", ...]
+Case = TypeVar("Case")
 
 MOST_WORDS = 6
 PAGE = """# One-value changes
@@ -41,6 +45,7 @@ PAGE = """# One-value changes
 Written by `bench/one_value_changes.py`; do not edit. Each of {fields} values of a healthy node of
 HGX H100 is replaced by odd ones in turn ({total:,} changes: no value, other types, negative numbers,
 all bits set, "not supported"), and the node is judged by every check of the facts, without load.
+{share}
 
 | the node is then | changes |
 |---|---|
@@ -305,17 +310,31 @@ def verdict(made: Machine, section: str) -> str:
     return WARNED if Verdict.WARN in verdicts else ACCEPTED
 
 
-def tried() -> Iterator[tuple[str, object, str]]:
-    """Each change with the field and what became of the node."""
-    made = machine()
-    sections, devices = made.sections, shown_devices(made)
-    for where in places(sections, devices):
-        at: Any = sections
+def cases() -> list[tuple[Place, object]]:
+    """Each change: where, and to what."""
+    made, found = machine(), []
+    for where in places(made.sections, shown_devices(made)):
+        at: Any = made.sections
         for step in where:
             at = at[step]
-        for odd in ODD:
-            if json.dumps(odd) != json.dumps(at):
-                yield field(where, devices), odd, verdict(changed(where, odd), str(where[0]))
+        found += [(where, odd) for odd in ODD if json.dumps(odd) != json.dumps(at)]
+    return found
+
+
+def tried(some: Iterable[tuple[Place, object]]) -> Iterator[tuple[str, object, str]]:
+    """Each of these changes with the field and what became of the node."""
+    devices = shown_devices(machine())
+    for where, odd in some:
+        yield field(where, devices), odd, verdict(changed(where, odd), str(where[0]))
+
+
+def drawn(some: Sequence[Case], share: float) -> tuple[list[Case], str]:
+    """So large a share of the cases, the same ones each time, and what a page says of it."""
+    found = sorted(random.Random(27).sample(range(len(some)), round(share * len(some))))  # noqa: S311 - no secret
+    said = (
+        "" if share == 1 else f"\nTried were {len(found):,} of all {len(some):,}, drawn by chance (share {share:g}).\n"
+    )
+    return [some[at] for at in found], said
 
 
 def reason(name: str) -> str:
@@ -323,13 +342,14 @@ def reason(name: str) -> str:
     return next((why for pattern, why in REASONS if re.fullmatch(pattern, name)), "")
 
 
-def page(outcomes: Sequence[tuple[str, object, str]]) -> str:
+def page(outcomes: Sequence[tuple[str, object, str]], share: str = "") -> str:
     """The page: how many changes end how, and the fields of which odd values stay accepted."""
     counts = Counter(outcome for _, _, outcome in outcomes)
     rows: dict[str, list[str]] = defaultdict(list)
     for name, words in shown(outcomes, ACCEPTED).items():
         rows[reason(name) or NO_REASON].append(words)
     return PAGE.format(
+        share=share,
         total=len(outcomes),
         fields=len({name for name, _, _ in outcomes}),
         head="".join(f"| {outcome} | {counts[outcome]:,} |\n" for outcome in (REJECTED, INCOMPLETE, WARNED, ACCEPTED)),
@@ -366,8 +386,9 @@ def _word(value: object) -> str:
 
 def main() -> None:
     """Try all of them and write the page; 1 where a field that stays accepted has no reason."""
-    outcomes = list(tried())
-    Path(sys.argv[1]).write_text(page(outcomes), "utf-8")
+    some, share = drawn(cases(), float(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    outcomes = list(tried(some))
+    Path(sys.argv[1]).write_text(page(outcomes, share), "utf-8")
     if missing := unexplained(outcomes):
         sys.exit(f"no reason in REASONS for what stays accepted: {', '.join(missing)}")
 

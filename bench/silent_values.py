@@ -4,7 +4,9 @@ Every value that the probe sends of a healthy node (of parts of one kind, one) i
 supported" in turn, and each whole section missing, timed out, denied or empty, on three platforms and in three
 profiles, and the node is decided on by claims, without load.
 
-    PYTHONPATH=tests python -m bench.silent_values docs/evidence/silent-values.md
+    PYTHONPATH=tests python -m bench.silent_values docs/evidence/silent-values.md [SHARE]
+
+Of a SHARE below 1 the same ones are tried each time.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from fleet.machine import Machine, facts_of
 from support.healthy_platforms import CARDS, node_of
 from support.judging import baseline_of
 
-from bench.one_value_changes import field, places, reason, shown_devices
+from bench.one_value_changes import drawn, field, places, reason, shown_devices
 from nodegate import suite
 from nodegate.claims.prove import claims_of_node
 from nodegate.facts import FACTS
@@ -63,7 +65,7 @@ Written by `bench/silent_values.py`; do not edit. Each of {fields} values of hea
 platforms is left out, unknown, empty or "not supported" in turn, each section missing, timed out,
 denied or empty ({total:,} tries), and the node is decided on by its claims in three profiles,
 without load and without an order.
-
+{share}
 | platform | profile | rejected | a claim is open | warned | as before |
 |---|---|---|---|---|---|
 {head}
@@ -210,7 +212,7 @@ def reason_of(tried: Tried) -> str:
     return LATER if tried.profile is not Profile.DELIVERY and later[0] != ACCEPTED else ""
 
 
-def page(outcomes: Sequence[Tried]) -> str:
+def page(outcomes: Sequence[Tried], share: str = "") -> str:
     """The page: how many silences end how, and which change nothing, with the reason."""
     counts = Counter((each.platform, each.profile, each.outcome) for each in outcomes)
     head = "".join(
@@ -225,13 +227,14 @@ def page(outcomes: Sequence[Tried]) -> str:
     for name, count in sorted(kept.items()):
         rows[reasons[name]].append(f"`{name}`" if count == tries[name] else f"`{name}` ({count} of {tries[name]})")
     table = "".join(f"| {why} | {', '.join(names)} |\n" for why, names in sorted(rows.items()))
-    return PAGE.format(fields=len(tries), total=len(outcomes), head=head, kept=table)
+    return PAGE.format(share=share, fields=len(tries), total=len(outcomes), head=head, kept=table)
 
 
 def main() -> None:
     """Try all of them and write the page; 1 where a silence that changes nothing has no reason."""
-    outcomes = list(tried(cases()))
-    Path(sys.argv[1]).write_text(page(outcomes), "utf-8")
+    some, share = drawn(cases(), float(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    outcomes = list(tried(some))
+    Path(sys.argv[1]).write_text(page(outcomes, share), "utf-8")
     if missing := unexplained(outcomes):
         sys.exit(f"no reason in REASONS for the silence of: {', '.join(missing)}")
 
