@@ -17,11 +17,9 @@ from nodegate.numbers.comparison import (
     Margins,
     NoPeers,
     PeerGroup,
-    beyond,
     floor_of,
     gap,
     limit_of,
-    scale_of,
     shown,
     worse_by,
 )
@@ -88,7 +86,7 @@ def _by_fleet(metric: Metric, value: float, group: PeerGroup, margins: Margins) 
     what lies within the floor and is nevertheless beyond chance: small but sure. Where it is about more looks, the
     limit is what needs none.
     """
-    least = floor_of(metric, margins.fleet_floor, margins) * scale_of(metric, group.median)
+    least = floor_of(metric, group.median, margins.fleet_floor, margins)
     sure, doubtful = _by_chance(group, margins)
     behind_by = worse_by(metric, value, group.median)
     most = max(least, sure)
@@ -96,7 +94,7 @@ def _by_fleet(metric: Metric, value: float, group: PeerGroup, margins: Margins) 
     if margins.looking:  # by how much a slow one may look better than it is
         luck = group.spread * abs(group.median) * reach(margins.fleet_doubted)
         settled = max(least * _NOTABLE, _SOUGHT * least - luck)
-    limit = limit_of(metric, beyond(metric, group.median, min(most, settled)), "fleet")
+    limit = limit_of(metric, group.median, min(most, settled), "fleet")
     middle = f"median {shown(group.median, metric.unit)} of {group.nodes} other nodes"
     middle += f", {group.device} of each" if group.device else ""
     if behind_by <= min(most, settled, least * _NOTABLE) and not group.split:
@@ -128,7 +126,7 @@ def _by_chance(others: PeerGroup | Reference, margins: Margins) -> tuple[float, 
 
 def _in_slow_part(metric: Metric, value: float, split: Split, margins: Margins) -> bool:
     """Whether a value is of the slow part: nearer to its middle, and further from the fast one than a good one lies."""
-    floor = floor_of(metric, margins.fleet_floor, margins) * scale_of(metric, split.fast)
+    floor = floor_of(metric, split.fast, margins.fleet_floor, margins)
     apart, behind_by = worse_by(metric, split.slow, split.fast), worse_by(metric, value, split.fast)
     return apart > floor and behind_by > max(apart / 2, reach(margins.fleet_warned) * split.inside)
 
@@ -150,7 +148,7 @@ def _few(metric: Metric, value: float, others: FewPeers, margins: Margins) -> Co
     if metric.unit in HINTS or nodes < 2 or not usual:
         return None
     chance = reach(margins.fleet_wronged / (_KINDS * nodes), others.freedom) * others.spread * math.sqrt(2)
-    least = max(floor_of(metric, margins.inside_floor, margins), chance) * usual
+    least = max(floor_of(metric, usual, margins.inside_floor, margins), chance * usual)
     behind = sorted((worse_by(metric, value, each), each) for each in others.values)
     ahead = [each for by, each in behind if by > least]
     if 2 * len(ahead) < nodes:
@@ -161,19 +159,18 @@ def _few(metric: Metric, value: float, others: FewPeers, margins: Margins) -> Co
     said += f"{len(ahead)} of {nodes - 1} other nodes reach" if nodes > 2 else "the other node reaches"
     half = 2 * len(ahead) == nodes
     said += ": one of the two is not right" if nodes == 2 else ": which half is right is not known" if half else ""
-    limit = limit_of(metric, beyond(metric, ahead[0], least), "fleet")
+    limit = limit_of(metric, ahead[0], least, "fleet")
     return Comparison(Verdict.WARN if half else Verdict.FAIL, "fleet", said, limit)
 
 
 def _launches(metric: Metric, value: float, nobody: NoPeers, margins: Margins) -> Comparison:
     """Two racks cannot say which one is slow, but that one is: told, and judged by the rails' rate."""
     top = max(nobody.launches, default=0.0) if metric.better == "higher" else 0.0
-    if top - value <= margins.inside_floor * top:
+    least = margins.inside_floor * top
+    if top - value <= least:
         return Comparison(Verdict.SKIP, "fleet", nobody.reason)
     said = f"{gap(metric, value, top)} the {shown(top, metric.unit)} of another launch over as many nodes"
-    return Comparison(
-        Verdict.WARN, "fleet", said, limit_of(metric, beyond(metric, top, margins.inside_floor * top), "fleet")
-    )
+    return Comparison(Verdict.WARN, "fleet", said, limit_of(metric, top, least, "fleet"))
 
 
 def inside(
@@ -182,7 +179,7 @@ def inside(
     """Against the other devices of the same node; for where there is no fleet, which knows what a slot may do."""
     if others is None:
         return None
-    floor = floor_of(metric, margins.inside_floor, margins) * scale_of(metric, others.median)
+    floor = floor_of(metric, others.median, margins.inside_floor, margins)
     behind_by = worse_by(metric, value, others.median)
     sure, doubtful = _by_chance(others, margins)
     if behind_by <= max(floor, doubtful):
@@ -190,7 +187,7 @@ def inside(
     said = f"{gap(metric, value, others.median)} the median {shown(others.median, metric.unit)} of "
     said += f"{others.count} {others.of}"
     hint = proven or metric.unit in HINTS or behind_by <= sure
-    limit = limit_of(metric, beyond(metric, others.median, max(floor, doubtful if hint else sure)), "inside")
+    limit = limit_of(metric, others.median, max(floor, doubtful if hint else sure), "inside")
     return Comparison(Verdict.WARN if hint else Verdict.FAIL, "inside", said, limit)
 
 
@@ -206,7 +203,7 @@ def of_batch(metric: Metric, batch: Batch, margins: Margins) -> Comparison:
     count = str(batch.nodes) if batch.nodes == batch.of else f"{batch.nodes} of {batch.of}"
     said = f"{batch.name}: {count} nodes {gap(metric, batch.median, batch.rest)} the other {batch.others}"
     said += ", measured with other software" if batch.unequal else ""
-    limit = limit_of(metric, beyond(metric, batch.rest, least * batch.rest), "fleet")
+    limit = limit_of(metric, batch.rest, least * batch.rest, "fleet")
     return Comparison(verdict, f"{OF_BATCH}{batch.names[0]}", said, limit)
 
 
@@ -277,7 +274,7 @@ def steady(metric: Metric, value: float, group: PeerGroup | NoPeers, margins: Ma
         return Comparison(Verdict.SKIP, UNSTEADY, again=True) if doubtful else None
     worst = max(metric.values, key=lambda each: worse_by(metric, each, value))
     said = f"{low} of {looks} looks are low, down to {shown(worst, metric.unit)}, more than disturbances explain"
-    limit = limit_of(metric, beyond(metric, value, least), "inside")
+    limit = limit_of(metric, value, least, "inside")
     return Comparison(Verdict.FAIL if chance <= rejected else Verdict.WARN, UNSTEADY, said, limit)
 
 

@@ -33,7 +33,7 @@ _MIN_DEVICES = 3  # of two other devices that differ, either may be the odd one
 _CODES = {UNSTEADY: UNSTEADY, "physics": "more than possible", "unit": "wrong unit", "slot": "slot"}
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)  # not frozen: a fleet has half a million
 class Assessment:
     """What is found of one metric of one device."""
 
@@ -153,20 +153,18 @@ def _concluded(metric: Metric, value: float, told: Sequence[Comparison], group: 
         notes += [each.said for each in told if each.verdict is Verdict.SKIP and each.notable]
     if verdict is Verdict.SKIP:
         verdict, notes = Verdict.NOT_JUDGED, [", and ".join(notes)]
-    kept = (each.limit for each in told if each.verdict is Verdict.PASS and each.limit and each.limit.kind.is_absolute)
-    held = [each.limit for each in told if each.limit and each.limit.direction == direction_of(metric)]
-    enough = [float(each.value) for each in held if is_number(each.value)]
-    return Assessment(
-        verdict,
-        decisive[0].comparison,
-        value,
-        "; ".join(notes),
-        limit,
-        None if verdict is Verdict.PASS else _share(metric, value, limit, group),
-        kept=next(kept, None),
-        again=any(each.again for each in told),
-        enough=(max if metric.better == "higher" else min)(enough, default=None),
-    )
+    found = Assessment(verdict, decisive[0].comparison, value, "; ".join(notes), limit)
+    if verdict is not Verdict.PASS:
+        found.share = _share(metric, value, limit, group)
+    direction, enough = direction_of(metric), []
+    for each in told:
+        found.again |= each.again
+        if each.limit and each.limit.direction == direction and is_number(each.limit.value):
+            enough.append(float(each.limit.value))
+        if found.kept is None and each.verdict is Verdict.PASS and each.limit and each.limit.kind.is_absolute:
+            found.kept = each.limit
+    found.enough = (max if metric.better == "higher" else min)(enough, default=None)
+    return found
 
 
 def _share(metric: Metric, value: float, limit: AnyLimit | None, group: PeerGroup | NoPeers) -> float | None:
@@ -199,13 +197,14 @@ def assessments(
     for metric, bound in bounds:
         alike[metric.key].append(metric)
         like[metric.key, bound.peak].append(metric.device)
+    places = {key: frozenset(devices) for key, devices in like.items()}
     pasts = {key: Pasts(group, peers.earlier) for key, group in alike.items()}
     kept: defaultdict[object, list[AnyLimit | None]] = defaultdict(list)
     for metric, bound in bounds:
         group, stored = peers.group(metric, margins, baseline.statistic), right(baseline, metric.name)
         inside = None if isinstance(group, PeerGroup) else _inside(metric, alike[metric.key], peers)
         past, batches = pasts[metric.key].of(metric, group, margins), peers.peers.batches(peers.node, metric, margins)
-        slot = peers.peers.slot(peers.node, metric, like[metric.key, bound.peak], margins)
+        slot = peers.peers.slot(peers.node, metric, places[metric.key, bound.peak], margins)
         beside = Beside(bound, inside, past, batches, slot, baseline.statistic)
         found = assess(metric, stored, group, margins, beside)
         kept[metric.name].append(found.kept)

@@ -81,7 +81,7 @@ def _margin(baseline: Baseline, name: str) -> float:
     return limit.value if name in _PLAIN else limit.value / 100
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)  # not frozen: a fleet has half a million
 class PeerGroup:
     """The values of the other nodes, in the metric's unit."""
 
@@ -117,7 +117,7 @@ class NoPeers:
     scatter: float = field(default=0.0, compare=False)  # as in `PeerGroup`
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)  # not frozen: a fleet has a million
 class Comparison:
     """The outcome of one comparison."""
 
@@ -156,10 +156,10 @@ def worse_by(metric: Metric, value: float, reference: float) -> float:
     return reference - value if metric.better == "higher" else value - reference
 
 
-def limit_of(metric: Metric, bound: float, comparison: str) -> NumberLimit:
-    """The limit that a comparison sets."""
+def limit_of(metric: Metric, reference: float, distance: float, comparison: str) -> NumberLimit:
+    """The limit that a comparison sets: by this distance worse than the reference."""
     source, kind = _SOURCES[comparison]
-    return Limit(round(bound, 6), metric.unit, source, direction_of(metric), kind)
+    return Limit(round(beyond(metric, reference, distance), 6), metric.unit, source, direction_of(metric), kind)
 
 
 def direction_of(metric: Metric) -> str:
@@ -167,16 +167,11 @@ def direction_of(metric: Metric) -> str:
     return AT_LEAST if metric.better == "higher" else AT_MOST
 
 
-def floor_of(metric: Metric, relative: float, margins: Margins) -> float:
-    """The floor as a part of the reference; for temperatures in °C, which have no zero that parts could be taken of."""
+def floor_of(metric: Metric, reference: float, relative: float, margins: Margins) -> float:
+    """This part of the reference, in the unit of the metric; temperatures have no zero that parts could be taken of."""
     if metric.unit == "°C":
         return margins.temperature_floor_c
-    return margins.latency_floor if metric.unit == "µs" else relative
-
-
-def scale_of(metric: Metric, reference: float) -> float:
-    """What a floor is a part of, in the unit of the metric."""
-    return 1.0 if metric.unit == "°C" else abs(reference)
+    return abs(reference) * (margins.latency_floor if metric.unit == "µs" else relative)
 
 
 def gap(metric: Metric, value: float, reference: float) -> str:

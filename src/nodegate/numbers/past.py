@@ -24,7 +24,6 @@ from nodegate.numbers.comparison import (
     floor_of,
     gap,
     limit_of,
-    scale_of,
     shown,
     worse_by,
 )
@@ -140,19 +139,19 @@ def _step(
     spread = past.noise * abs(usual) * math.hypot(1, of_median(len(newest)))
     worse = worse_by(metric, value, usual)
     doubtful = spread * (margins.fleet_z if proven else reach(margins.fleet_doubted))
-    if worse <= max(doubtful, _floor(metric, margins.drift_floor, margins) * scale_of(metric, usual)):
+    if worse <= max(doubtful, _floor(metric, usual, margins.drift_floor, margins)):
         return None
     runs = f"{len(newest)} earlier runs of this node" if len(newest) > 1 else "an earlier run of this node"
     said = f"{gap(metric, value, usual)} the median {shown(usual, metric.unit)} of {runs}"
     if like_others:
         said += ": a warning if the next run is so too"
         return Comparison(Verdict.SKIP, "history", said, notable=True, again=True)
-    least = max(doubtful, _floor(metric, margins.history_floor, margins) * scale_of(metric, usual))
+    least = max(doubtful, _floor(metric, usual, margins.history_floor, margins))
     sure = max(least, spread * _sure(past, margins))
     if worse <= sure:
         return Comparison(Verdict.SKIP, "history", again=True)
     rejects = not proven and metric.unit not in HINTS and len(past.values) >= _TO_REJECT
-    limit = limit_of(metric, beyond(metric, usual, sure), "history")
+    limit = limit_of(metric, usual, sure, "history")
     return Comparison(Verdict.FAIL if rejects else Verdict.WARN, "history", said, limit)
 
 
@@ -168,27 +167,25 @@ class _Loss(NamedTuple):
 
 def _lost(metric: Metric, value: float, past: Past, margins: Margins) -> Comparison | None:
     """What the device has lost since it was accepted; None where nothing certain."""
-    floor = _floor(metric, margins.drift_floor, margins)
-    losses = [loss for loss in _losses(metric, value, past, margins, floor) if loss.sigmas > _sure(past, margins)]
+    losses = [loss for loss in _losses(metric, value, past, margins) if loss.sigmas > _sure(past, margins)]
     if not losses:
         return None
     loss = max(losses, key=lambda each: each.sigmas)
     first = f"first {loss.of_first} runs" if loss.of_first > 1 else "first run"
     behind = f"{gap(metric, loss.newest, loss.first)} that of its {first} ({shown(loss.first, metric.unit)})"
     said = f"the mean of its newest {loss.of_newest} runs is {behind}"
-    # half of the floor: this run and the last are both beyond it
-    limit = limit_of(metric, beyond(metric, loss.first, floor / 2 * scale_of(metric, loss.first)), "history")
-    return Comparison(Verdict.WARN, "history", said, limit)
+    half = _floor(metric, loss.first, margins.drift_floor, margins) / 2  # this run and the last are both beyond it
+    return Comparison(Verdict.WARN, "history", said, limit_of(metric, loss.first, half, "history"))
 
 
-def _losses(metric: Metric, value: float, past: Past, margins: Margins, floor: float) -> Iterator[_Loss]:
+def _losses(metric: Metric, value: float, past: Past, margins: Margins) -> Iterator[_Loss]:
     """Each pair of means that lie further apart than the floor, with this run and the last one both on that side."""
     values, runs = past.values, len(past.values) + 1
     best = max if metric.better == "higher" else min
     agreed = best(value, values[-1])
     firsts = [(count, sum(values[:count]) / count) for count in _FIRST if count + min(_NEWEST) <= runs]
     top = best((mean for _, mean in firsts), default=agreed)
-    if worse_by(metric, agreed, top) <= floor / 2 * scale_of(metric, top):
+    if worse_by(metric, agreed, top) <= _floor(metric, top, margins.drift_floor, margins) / 2:
         return  # most devices: nothing can be lost
     for of_newest in (count for count in _NEWEST if count < runs):
         recent = [*values[1 - of_newest :], value]
@@ -199,7 +196,7 @@ def _losses(metric: Metric, value: float, past: Past, margins: Margins, floor: f
         newest = sum(recent) / of_newest
         for of_first, first in firsts:
             lost = worse_by(metric, newest, first)
-            if of_first + of_newest <= runs and lost > floor * scale_of(metric, first):
+            if of_first + of_newest <= runs and lost > _floor(metric, first, margins.drift_floor, margins):
                 spread = past.noise * abs(first) * math.sqrt(1 / of_first + 1 / of_newest)
                 if worse_by(metric, agreed, first) > lost / 2:
                     yield _Loss(lost / spread if spread else math.inf, newest, of_newest, first, of_first)
@@ -211,5 +208,5 @@ def _sure(past: Past, margins: Margins) -> float:
     return reach(chance, past.freedom)
 
 
-def _floor(metric: Metric, relative: float, margins: Margins) -> float:
-    return floor_of(metric, margins.history_floor if metric.unit == "W" else relative, margins)
+def _floor(metric: Metric, reference: float, relative: float, margins: Margins) -> float:
+    return floor_of(metric, reference, margins.history_floor if metric.unit == "W" else relative, margins)

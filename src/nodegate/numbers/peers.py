@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median, stdev
 
@@ -19,6 +19,7 @@ from nodegate.numbers.quantities import (
     Key,
     Quantity,
     Row,
+    Scatter,
     Together,
     key_of,
     node_figures,
@@ -110,8 +111,8 @@ class Peers:
         whose, statistic = metric.launch or node, statistic or metric.statistic
         needed = max(margins.peers_min, 2)
         found = self._group(quantity, whose, metric, margins, statistic)
-        if found is not None and quantity is not None:
-            return _for_these_looks(found, quantity, metric, statistic)
+        if found is not None:
+            return found
         pool = quantity.pool(None, statistic) if quantity else Pool("", ())
         others = pool.others(whose)
         if metric.launch:
@@ -140,13 +141,22 @@ class Peers:
         parts = margins.slow_part_min, margins.fast_part_min
         if parts not in pool.splits:
             pool.splits[parts] = find_split(pool.held, *parts, higher_is_better=metric.better == "higher")
+        center = pool.median_without(whose)
+        spread, freedom, judged = quantity.spread_without(whose, statistic, by_slot=bool(pool.device))
+        noise = Scatter()
+        if statistic is Statistic.USUAL:
+            noise, (center, spread) = quantity.scatter, _for_these_looks(center, spread, quantity, metric)
         return PeerGroup(
             pool.others(whose),
             len(pool) - len(pool.own(whose)),
-            pool.median_without(whose),
-            *quantity.spread_without(whose, statistic, by_slot=bool(pool.device)),
+            center,
+            spread,
+            freedom,
+            judged,
             device=pool.device,
             split=pool.splits[parts],
+            scatter=noise.spread,
+            disturbed=noise.disturbed,
         )
 
     def _few(
@@ -208,7 +218,7 @@ class Peers:
         values, software_of = {node: whole[node][0] for node in nodes}, {node: whole[node][1] for node in nodes}
         return find_batches(values, traits, software_of, margins, higher_is_better=metric.better == "higher")
 
-    def slot(self, node: str, metric: Metric, like: Collection[str], margins: Margins) -> Slot | None:
+    def slot(self, node: str, metric: Metric, like: frozenset[str], margins: Margins) -> Slot | None:
         """The place of a device, if it is behind the places that are `like` it on all nodes."""
         quantity = self._of(node, metric) if is_place(metric) else None
         if quantity is None:
@@ -220,7 +230,7 @@ class Peers:
                 if row.device:
                     places[row.device].append(_judged(row, metric))
             self._places[key] = places
-        asked = (key, metric.device, frozenset(like))
+        asked = (key, metric.device, like)
         if asked not in self._slots:
             self._slots[asked] = find_slot(metric.device, self._places[key], like, margins)
         return self._slots[asked]
@@ -250,21 +260,17 @@ class Peers:
         return self._quantities.get(key_of(self.platform(node), metric))
 
 
-def _for_these_looks(found: PeerGroup, quantity: Quantity, metric: Metric, statistic: Statistic) -> PeerGroup:
-    """The others as they would be with as many looks as this node has had, and as unsteady a device.
+def _for_these_looks(center: float, spread: float, quantity: Quantity, metric: Metric) -> tuple[float, float]:
+    """Median and spread of the others as with as many looks as this node has had, and as unsteady a device.
 
-    Where this node has had another number of looks (a launch hung, a run was resumed) the median and the spread are
-    those that so many looks would have.
+    A launch of it may have hung, or its run was resumed.
     """
-    if statistic is not Statistic.USUAL:
-        return found
-    spread = max(found.spread, of_own_looks(metric.values, better=metric.better))
-    center, own, usual = found.median, len(metric.values), quantity.looks[1]
+    spread = max(spread, of_own_looks(metric.values, better=metric.better))
+    own, usual = len(metric.values), quantity.looks[1]
     if own != usual:
         (middle, variance), (its_middle, its_variance) = map(quantity.of_looks, (own, usual))
         spread, center = math.sqrt(max(spread**2 + variance - its_variance, 0.0)), center * middle / its_middle
-    noise = quantity.scatter
-    return replace(found, median=center, spread=spread, scatter=noise.spread, disturbed=noise.disturbed)
+    return center, spread
 
 
 def _judged(row: Row, metric: Metric) -> float:

@@ -112,14 +112,13 @@ def moderated(own: Known, kin: Sequence[Known]) -> Known:
     known = [each for each in kin if each[0] > 0]
     if own[0] <= 0 or len(known) < _KIN:
         return own
-    halves = [freedom / 2 for _, freedom in known]
-    logs = [
-        2 * math.log(spread) - _digamma(half) + math.log(half) for (spread, _), half in zip(known, halves, strict=True)
-    ]
-    unlike = variance(logs) - fmean(_zeta(2, half) for half in halves)
+    halves, logs = [freedom / 2 for _, freedom in known], []
+    for (spread, _), half in zip(known, halves, strict=True):
+        logs.append(2 * math.log(spread) - _special("digamma", half) + math.log(half))
+    unlike = variance(logs) - fmean(_special("zeta", 2, half) for half in halves)
     total = sum(freedom for _, freedom in known)
     prior = min(2 * _inverse_trigamma(unlike), total) if unlike > 0 else total
-    usual = math.exp(fmean(logs) + _digamma(prior / 2) - math.log(prior / 2))
+    usual = math.exp(fmean(logs) + _special("digamma", prior / 2) - math.log(prior / 2))
     square = (prior * usual + own[1] * own[0] ** 2) / (prior + own[1])
     return math.sqrt(square), min(prior + own[1], max(total, own[1]))
 
@@ -156,46 +155,32 @@ def of_joined(own: Known, inside: float, singles: Sequence[tuple[Known, float]])
 
 def _is_more(own: Known, square: float, freedom: float, chance: float) -> bool:
     """Whether a spread is larger than a variance explains, by an F test."""
-    from scipy.special import fdtri  # noqa: PLC0415 - heavy: only where fleets are compared
-
-    return bool(own[0] ** 2 > square * fdtri(own[1], freedom, 1 - chance))
+    return own[0] ** 2 > square * _special("fdtri", own[1], freedom, 1 - chance)
 
 
-@lru_cache(maxsize=4096)
-def _digamma(value: float) -> float:
-    from scipy.special import digamma  # noqa: PLC0415 - heavy
+@lru_cache(maxsize=16384)
+def _special(name: str, *values: float) -> float:
+    """A function of scipy.special, which takes long and is asked the same again and again."""
+    from scipy import special  # noqa: PLC0415 - heavy: only where fleets are compared
 
-    return float(digamma(value))
-
-
-@lru_cache(maxsize=4096)
-def _zeta(power: int, value: float) -> float:
-    """Hurwitz's: of power 2 the trigamma function."""
-    from scipy.special import zeta  # noqa: PLC0415 - heavy
-
-    return float(zeta(power, value))
+    return float(getattr(special, name)(*values))
 
 
 def _inverse_trigamma(value: float) -> float:
-    """Where the trigamma function has this value, by Newton's method (Smyth 2004, appendix)."""
+    """Where the trigamma function (Hurwitz's zeta of power 2) has this value, by Newton (Smyth 2004, appendix)."""
     found = 0.5 + 1 / value
     for _ in range(50):
-        there = _zeta(2, found)
-        step = there * (1 - there / value) / (-2 * _zeta(3, found))
+        there = _special("zeta", 2, found)
+        step = there * (1 - there / value) / (-2 * _special("zeta", 3, found))
         found += step
         if abs(step) < 1e-8 * found:
             break
     return found
 
 
-@lru_cache(maxsize=4096)
 def reach(chance: float, freedom: float = math.inf) -> float:
     """How many spreads out a good value lies with this chance, on one side: of Student's t, the spread is a guess."""
-    if math.isinf(freedom):
-        return NormalDist().inv_cdf(1 - chance)
-    from scipy.special import stdtrit  # noqa: PLC0415 - heavy
-
-    return float(-stdtrit(freedom, chance))
+    return NormalDist().inv_cdf(1 - chance) if math.isinf(freedom) else -_special("stdtrit", freedom, chance)
 
 
 class Pool:

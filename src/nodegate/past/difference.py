@@ -15,7 +15,7 @@ from statistics import fmean, median
 
 from nodegate.errors import NotJudged, UsageError
 from nodegate.metric import Metric
-from nodegate.numbers.comparison import Margins, floor_of, gap, scale_of
+from nodegate.numbers.comparison import Margins, floor_of, gap
 from nodegate.numbers.spread import mad, robust
 from nodegate.records.verdict import NodeVerdict
 
@@ -166,7 +166,7 @@ def _moved(base: sqlite3.Connection | None, before: Side, after: Side, margins: 
             continue
         about = Metric(metric, (earlier,), unit)
         step = abs(value - earlier)
-        if step <= floor_of(about, margins.history_floor, margins) * scale_of(about, earlier):
+        if step <= floor_of(about, earlier, margins.history_floor, margins):
             continue
         if step > margins.past_z * math.sqrt(2) * _noise(base, key, earlier, margins):
             node, slot = _where(part, after)
@@ -227,7 +227,7 @@ def noise_of(values: Sequence[float]) -> float:
 def least_step(metric: str, unit: str, usual: float, margins: Margins) -> float:
     """The smallest difference that is worth a word, in the unit."""
     about = Metric(metric, (usual,), unit)
-    return floor_of(about, margins.drift_floor, margins) * scale_of(about, usual)
+    return floor_of(about, usual, margins.drift_floor, margins)
 
 
 def changes(values: Sequence[float], least: float, sigmas: float, begin: int = 0) -> Iterator[int]:

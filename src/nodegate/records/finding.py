@@ -46,7 +46,7 @@ class LimitKind(str, Enum):
     @property
     def is_absolute(self) -> bool:
         """Whether it says what is right; otherwise it only says what others have."""
-        return self not in {LimitKind.FLEET, LimitKind.NODE, LimitKind.PAST}
+        return self not in (LimitKind.FLEET, LimitKind.NODE, LimitKind.PAST)
 
     @property
     def proves(self) -> bool:
