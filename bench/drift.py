@@ -31,6 +31,7 @@ from nodegate.records.verdict import Verdict
 
 MARGINS = Margins.of(Baseline("hgx-h100-8", "", "", "", "", Baselines.read().common))
 NODES, NIGHTS = 1250, 365
+NUMBERS = 78  # of a node
 DISTURBED = 0.01
 MORE_LOOKS = 2
 ALONE_LOOKS = (3, 9)
@@ -226,17 +227,18 @@ def steps(*, quick: bool) -> None:
 def alone(*, quick: bool) -> None:
     """A node without others: a step of 6 % after 8 runs, 1 % a week after 4 steady weeks, a year without a fault."""
     series, nights = (20, 60) if quick else (50, NIGHTS)
+    steady = series if quick else 3 * NUMBERS  # three years of a node
     print(f"\nA lone node, three looks a run, {series} series\n")
     table(
         *("quantity", "noise", "runs with a step that are told, of 20", "series told in each", "lost when found"),
-        *("95 of 100", f"of nights without a fault told, of {series * nights}", "rejected"),
+        *("95 of 100", f"of nights without a fault told, of {steady * nights}", "rejected"),
     )
     for kind in (Kind("matrix products", 8, 0.005, chips=0.015), Kind("collectives", 1, 0.01)):
         rng = np.random.default_rng(11)
         step = [run_alone(rng, kind, [1.0] * 8 + [0.94] * 20)[8:] for _ in range(series)]
         weeks = [1 - 0.01 * max(0, week - 4) for week in range(20)]
         lost = [next((1 - weeks[at] for at, said in enumerate(run_alone(rng, kind, weeks)) if said), 1.0) for _ in step]
-        good = [said for _ in range(series) for said in run_alone(rng, kind, [1.0] * nights)]
+        good = [said for _ in range(steady) for said in run_alone(rng, kind, [1.0] * nights)]
         told = [sum(map(bool, each)) for each in step]
         shares = (f"{100 * np.mean(told) / 20:.1f} %", f"{100 * np.mean(np.array(told) == 20):.0f} %")
         found = (f"{100 * np.median(lost):.0f} %", f"{100 * np.quantile(lost, 0.95, method='higher'):.0f} %")

@@ -46,7 +46,6 @@ Written by `bench/one_value_changes.py`; do not edit. Each of {fields} values of
 HGX H100 is replaced by odd ones in turn ({total:,} changes: no value, other types, negative numbers,
 all bits set, "not supported"), and the node is judged by every check of the facts, without load.
 {share}
-
 | the node is then | changes |
 |---|---|
 {head}
@@ -68,7 +67,7 @@ REASONS: tuple[tuple[str, str], ...] = (
         "which kind it is: a RAID 0 counts no members, a bond without LACP has no partner, a drive may have no alarm",
     ),
     (
-        r"upkeep\.(governors|preferences|dimms|huge_pages|idle|numa_balancing|modules|keys|pcie|memory_errors)\b.*|upkeep",
+        r"upkeep\.(governors|preferences|dimms|huge_pages|idle|tuned|numa_balancing|modules|keys|pcie|memory_errors)\b.*|upkeep",
         "held to the order where it is demanded, else compared over the fleet; none is read in a virtual machine",
     ),
     (
@@ -100,7 +99,7 @@ REASONS: tuple[tuple[str, str], ...] = (
         "judged where the inventory requires it, or by what does not work without it",
     ),
     (
-        r"nvml\.gpus\.(sm_clock_mhz|power_mw|utilization_percent|link_width|temperature_c)",
+        r"nvml\.gpus\.(sm_clock_mhz|power_mw|utilization_percent|link_width|(memory_)?temperature_c)",
         "a value of the moment on an idle GPU; heat is judged by the margin to the slowdown, and all of it under load",
     ),
     (r"nvml\.gpus\.link_(width|gen)_max", "the kernel's own files of the link are judged"),
@@ -143,7 +142,10 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"pci\.management\..*", "the adapter for management, on which no job rests"),
     (r"pci\.\w+\.aer_.*", "firmware may keep these counters for itself"),
     (
-        r"nvml\.gpus\.(temperature_s\w+|retired_\w+|recovery_action|fabric\.health_summary)\.\w+|environment\..*\.detail",
+        (
+            r"nvml\.gpus\.(temperature_s\w+|retired_\w+|recovery_action|fabric\.health_summary|nvlink5)"
+            r"\.(why|detail|nvml)|environment\..*\.detail"
+        ),
         "why a reading is absent: any reason of absence is one",
     ),
     (r"nvml\.peers", "pairs that are not listed are not judged; copies between GPUs are measured under load"),
@@ -194,6 +196,7 @@ REASONS: tuple[tuple[str, str], ...] = (
         "an empty list: no process, or a board without NVLink",
     ),
     (r"services\.fabric_manager_\w+", "of a platform that runs no fabric manager"),
+    (r"services\.imex\.(why|detail)", "of a board in no NVLink domain of several nodes, which runs no IMEX"),
     (r"system\.cmdline", "a kernel without options is one without IOMMU translation by option; the groups are judged"),
     (r"nvml\.gpus\.\w+_app_\w+", "newer drivers have no application clocks; a default below the clock is none"),
 )

@@ -118,8 +118,11 @@ published of each platform, with the noise that good nodes show (standard deviat
 0.4 %, copies and collectives 2 %), measured under load, the suspects twice more, and judged by
 every check of profile delivery. The site has said how many GPUs and rails it ordered, their rate
 and the memory. An alarm is a check that fails, warns or gives an error, with the number of its
-nodes. Eight nodes are the fewest that are compared with each other: there noise alone makes a
-few numbers doubtful, which is a warning.
+nodes. Where the value of a good board is unknown a claim stays open, however good the nodes are:
+there is only a floor, which proves nothing, and other nodes may be as bad. `nodegate baseline
+learn` closes it.
+
+Number of nodes: {}.
 
 | platform | nodes | verdicts | claims proven on every node | not proven | alarms |
 |---|---|---|---|---|---|
