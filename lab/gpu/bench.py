@@ -17,7 +17,7 @@ from nodegate.measure.program_run import run
 from nodegate.node import Connection, Node
 from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.probe.collect import collect
-from nodegate.transport.command import LocalSession
+from nodegate.transport.command import CommandSession
 from nodegate.wire import Wire
 
 if TYPE_CHECKING:
@@ -125,9 +125,9 @@ BURN_WIRE = Wire(burn_document.SCHEMA, "the burn", MAX_BYTES, "read what it prin
 COPIES_WIRE = Wire(copies_document.SCHEMA, "the copies", MAX_BYTES, "read what it printed")
 
 
-def local_session() -> LocalSession:
+def local_session() -> CommandSession:
     """This machine as a node, with this Python."""
-    return LocalSession(Node("localhost", Connection(transport="local", python=sys.executable)))
+    return CommandSession(Node("localhost", Connection(transport="local", python=sys.executable)))
 
 
 def burn_program(path: str, seconds: float, matrix: int, library: str) -> bytes:

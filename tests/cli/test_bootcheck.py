@@ -16,7 +16,7 @@ from nodegate.node import Connection, Node
 from nodegate.records.cause import Severity
 from nodegate.records.evidence import Evidence
 from nodegate.run.bootcheck import LINE_LENGTH, Exit, Outcome, bootcheck
-from nodegate.transport.command import LocalSession
+from nodegate.transport.command import CommandSession
 
 
 def judged(machine: Machine) -> Outcome:
@@ -174,7 +174,7 @@ def test_it_imports_nothing_heavy(tmp_path: Path, code: str, said: str) -> None:
 
 
 def test_a_held_lock_is_busy() -> None:
-    session = LocalSession(Node("here", Connection(transport="local")))
+    session = CommandSession(Node("here", Connection(transport="local")))
     try:
         lock = session.hold_lock(who="a burn")
         done = run("bootcheck")

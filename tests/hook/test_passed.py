@@ -16,7 +16,7 @@ from nodegate.profile import Profile
 from nodegate.records.verdict import NodeVerdict
 from nodegate.run import bootcheck, mark_passed
 from nodegate.run.bootcheck import Outcome
-from nodegate.transport.command import LocalSession
+from nodegate.transport.command import CommandSession
 
 BOARDS = {"chassis": "C000001", "GPU 0": "1650001", "GPU 1": "1650002", "mlx5_0": "a088:c203:0001:0000"}
 TEXT = passed.text_of("run", 1.8e9, BOARDS)
@@ -105,11 +105,11 @@ def test_an_accepting_run_writes_it_where_the_node_asks(
     )
     run = SimpleNamespace(id="run", finished_epoch_s=1.8e9)
     report = SimpleNamespace(run=run, nodes=[SimpleNamespace(node="gpu01", verdict=verdict)])
-    assert mark_passed.mark_passed(cast("Any", report), cast("Any", judging), LocalSession) == []
+    assert mark_passed.mark_passed(cast("Any", report), cast("Any", judging), CommandSession) == []
     assert (folder / passed.FILE).exists() is is_written
     if is_written:
         assert passed.held_back(folder / passed.FILE, BOARDS) is None
         folder.rename(tmp_path / "away")
         folder.write_text("in the way")
-        (said,) = mark_passed.mark_passed(cast("Any", report), cast("Any", judging), LocalSession)
+        (said,) = mark_passed.mark_passed(cast("Any", report), cast("Any", judging), CommandSession)
         assert said.startswith("gpu01 has passed, which could not be noted there: ")

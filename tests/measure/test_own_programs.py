@@ -31,7 +31,7 @@ from nodegate.node_side.load.copies import Options
 from nodegate.profile import Profile
 from nodegate.records.program_run import ProgramRun
 from nodegate.tools.nvbandwidth import NvBandwidth
-from nodegate.transport.command import LocalSession
+from nodegate.transport.command import CommandSession
 
 TOOLS = Path(__file__).resolve().parents[1] / "support" / "fake_tools"
 H100 = Machine.hgx_h100()
@@ -72,7 +72,7 @@ EACH = pytest.mark.parametrize("own", OWN, ids=lambda own: own.name)
 
 def target(folder: Path | None, durations=DELIVERY, session=None) -> Target:
     node = Node("gpu01", Connection(transport="local"))
-    return Target(node, session or LocalSession(node), facts_of(H100), ToolFolder(folder), durations)
+    return Target(node, session or CommandSession(node), facts_of(H100), ToolFolder(folder), durations)
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_in_a_short_run_and_on_a_node_without_the_other_program_ours_runs_alone(
 @EACH
 @pytest.mark.usefixtures("own_programs")
 def test_a_node_that_breaks_away_within_the_other_program_keeps_what_ours_gave(own, folder):
-    real = LocalSession(Node("gpu01", Connection(transport="local")))
+    real = CommandSession(Node("gpu01", Connection(transport="local")))
 
     def run(argv, **limits):
         if {"sh", "env"} & set(argv):

@@ -21,7 +21,7 @@ from nodegate.records.program_run import Attempt, ProgramRun
 from nodegate.records.run_folder import RunFolder
 from nodegate.run.load import Load
 from nodegate.run.progress import Progress, ThreadPool
-from nodegate.transport.command import LocalSession
+from nodegate.transport.command import CommandSession
 
 LENGTH = Durations(burn_s=600.0, copies_s=1.0, link_s=1.0, collective_s=2.0, group_s=2.0)
 
@@ -64,7 +64,7 @@ class Judge:
 def target(name: str, looks: tuple[int, ...] = LENGTH.looks) -> Target:
     node = Node(name, Connection(transport="local"))
     facts = NodeFacts(document_of({"schema": "nodegate.probe/1", "sections": {}, "uid": 0}))
-    return Target(node, LocalSession(node), facts, NoTools(), replace(LENGTH, looks=looks))  # type: ignore[arg-type]
+    return Target(node, CommandSession(node), facts, NoTools(), replace(LENGTH, looks=looks))  # type: ignore[arg-type]
 
 
 def measurement(

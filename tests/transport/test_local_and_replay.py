@@ -11,7 +11,7 @@ import pytest
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.node import Connection, Node
 from nodegate.transport import NodeLock, Options, connect
-from nodegate.transport.command import LocalSession
+from nodegate.transport.command import CommandSession
 from nodegate.transport.guarded import CLOSE_S
 from nodegate.transport.replay import ReplaySession
 
@@ -109,7 +109,7 @@ def test_a_node_that_does_not_take_our_program_leaves_nothing_to_wait_for(tmp_pa
     reads_nothing = tmp_path / "python3"
     reads_nothing.write_text("#!/bin/sh\nexec sleep 100\n")
     reads_nothing.chmod(0o755)
-    session = LocalSession(Node("here", Connection(transport="local", python=str(reads_nothing))), answer_s=0.5)
+    session = CommandSession(Node("here", Connection(transport="local", python=str(reads_nothing))), answer_s=0.5)
     with pytest.raises(Unreachable, match="did not accept nodegate's program"):
         session.run(["true"], timeout_s=30, stdin=b"x" * (1 << 20))
     began_s = time.monotonic()

@@ -172,10 +172,10 @@ def measure_here(node: Node) -> Evidence:
     """
     from nodegate.node_side.probe.main import SECTIONS  # noqa: PLC0415
     from nodegate.run.node_facts import facts  # noqa: PLC0415
-    from nodegate.transport.command import LocalSession  # noqa: PLC0415
+    from nodegate.transport.command import CommandSession  # noqa: PLC0415
     from nodegate.transport.session import Busy as LockBusy  # noqa: PLC0415
 
-    session = LocalSession(node)
+    session = CommandSession(node)
     try:
         lock = session.hold_lock(node.connection.lock, who=WHO)
         if isinstance(lock, LockBusy):

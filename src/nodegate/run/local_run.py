@@ -23,7 +23,7 @@ from nodegate.run.progress import Progress
 from nodegate.run.run_evidence import RunEvidence
 from nodegate.suite import Check
 from nodegate.toolbox.toolbox import Toolbox
-from nodegate.transport.command import LocalSession
+from nodegate.transport.command import CommandSession
 
 
 def judge_here(node: Node, checks: Sequence[Check], baselines: Baselines, profile: Profile) -> tuple[Record, ...]:
@@ -47,7 +47,7 @@ def judge_here(node: Node, checks: Sequence[Check], baselines: Baselines, profil
             facts_after=COUNTERS in asked_for,
             take_lock=True,
         )
-        connections = Connections(LocalSession, lambda session: Toolbox(session, session.node))
+        connections = Connections(CommandSession, lambda session: Toolbox(session, session.node))
         campaign = Campaign(plan, folder, connections, Gate(judging), Progress(None))
         campaign.start()
         try:

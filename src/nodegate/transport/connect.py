@@ -23,27 +23,23 @@ def connect(node: Node, options: Options) -> Session:
 
 def _open(node: Node, options: Options) -> Session:
     # Imported where needed: paramiko takes 0.13 s, and `local` and `replay` do not need it.
-    if node.connection.transport == "replay":
+    way, words = node.connection.transport, node.connection.command
+    if way == "replay":
         from nodegate.transport.replay import ReplaySession  # noqa: PLC0415
 
         return ReplaySession(node)
-    if node.connection.transport == "local":
-        from nodegate.transport.command import LocalSession  # noqa: PLC0415
+    if way in {"local", "command"}:
+        from nodegate.transport.command import CommandSession  # noqa: PLC0415
 
-        return LocalSession(node)
-    if node.connection.transport == "ssh-binary":
-        from nodegate.transport.openssh import open_openssh  # noqa: PLC0415
-
-        return open_openssh(node, options)
-    if node.connection.transport in ENGINES:
+        return CommandSession(node, words, messages_of(words[0]) if words else (), answer_s=options.answer_s)
+    if way in ENGINES:
         from nodegate.engines.alone import connect_alone  # noqa: PLC0415
 
         return connect_alone(node, answer_s=options.answer_s)
-    if node.connection.transport == "command":
-        from nodegate.transport.command import CommandSession  # noqa: PLC0415
+    if way == "ssh-binary":
+        from nodegate.transport.openssh import open_openssh  # noqa: PLC0415
 
-        words = node.connection.command
-        return CommandSession(node, words, messages_of(words[0]), answer_s=options.answer_s)
+        return open_openssh(node, options)
     from nodegate.transport.ssh import open_ssh  # noqa: PLC0415
 
     return open_ssh(node, options)

@@ -22,9 +22,9 @@ from nodegate.errors import Unreachable
 from nodegate.node import Node
 from nodegate.records.taken_key import NEW, UNVERIFIED, TakenKey
 from nodegate.transport.banner import BUSY_STEP, SAID_BUSY, TurnedAway
-from nodegate.transport.call import guard_command, printable
-from nodegate.transport.channel import Channel, PipeChannel
-from nodegate.transport.guarded import GuardedSession
+from nodegate.transport.call import LOGIN_STEP, guard_command, printable
+from nodegate.transport.channel import PipeChannel
+from nodegate.transport.command import CommandSession
 from nodegate.transport.options import Options
 from nodegate.transport.ssh import host_config
 from nodegate.transport.ssh_config import HostConfig, misconfigured, ssh_words
@@ -171,20 +171,22 @@ def why(name: str, said: str) -> Unreachable:
     return Unreachable(kind, reason, next_step=STEPS[kind], whose=name)
 
 
-class OpenSshSession(GuardedSession):
-    """A session whose connection an ssh process holds."""
+class OpenSshSession(CommandSession):
+    """A session by clients of an ssh process that holds the connection."""
+
+    broken_exit = SSH_FAILED
 
     def __init__(self, node: Node, master: _Master, answer_s: float) -> None:
-        super().__init__(node, master.taken_keys(), answer_s=answer_s)
-        self._master = master
-        self._room = threading.BoundedSemaphore(AT_ONCE)  # of sshd's limit
-
-    def _channel(self, *, as_root: bool) -> Channel:
-        master = self._master
         # ProxyCommand=false: without its master this client must fail, not open another connection.
         words = ["-T", "-S", f"{master.folder}/s", "-F", "none", "-o", "BatchMode=yes", "-o", "ProxyCommand=false"]
-        command = guard_command(self.node.connection.python, as_root=as_root)
-        return PipeChannel([master.program, *words, "--", master.host, command], broken_exit=SSH_FAILED)
+        words = [master.program, *words, "--", master.host]
+        super().__init__(node, words, answer_s=answer_s)
+        self.taken_keys, self._master, self.login_step = master.taken_keys(), master, LOGIN_STEP
+        self._room = threading.BoundedSemaphore(AT_ONCE)  # of sshd's limit
+
+    def _argv(self, *, as_root: bool) -> list[str]:
+        """One word, which the login shell there reads."""
+        return [guard_command(self.node.connection.python, as_root=as_root)]
 
     def _disconnect(self) -> None:
         with contextlib.suppress(OSError):
