@@ -25,6 +25,7 @@ from nodegate.past.record import FleetRecord
 from nodegate.past.series import FIRST, NEWEST, key_of
 from nodegate.past.tell import tell
 from nodegate.profile import Profile
+from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
 
 if TYPE_CHECKING:
@@ -216,6 +217,17 @@ def test_a_node_is_read_once_in_a_run_however_many_checks_ask(
     record.file.unlink()
     assert judging.view.earlier("gpu01") is earlier
     assert list(earlier(BUSBW)) == [400.0, 401.0, 402.0]
+
+
+def test_another_look_under_load_reads_nothing_that_is_yet_to_be_measured(
+    record: FleetRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was not there would not be there afterwards either: a context reads once."""
+    keep_nights(record, range(3))
+    judging = Judging({"gpu01": Node("gpu01")}, Profile.NIGHTLY, Baselines.read(), Waivers(()), past=record)
+    monkeypatch.setattr(judging.view, "metrics", lambda _node: pytest.fail("read"))
+    Gate(judging).suspects({"gpu01": (BUSBW,)}, {}, alone=False)
+    assert list(judging.view.earlier("gpu01", (BUSBW,))(BUSBW)) == [400.0, 401.0, 402.0]
 
 
 def test_two_runs_that_end_together_both_keep_their_values(record: FleetRecord) -> None:

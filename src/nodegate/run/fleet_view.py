@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import cast
 
@@ -49,7 +49,7 @@ class FleetView:
         self._peers: Peers | None = None
         self._metrics: dict[str, bytes] = {}
         self._shared: frozenset[str] | None = None
-        self._earlier: dict[str, Earlier] = {}
+        self._earlier: dict[tuple[str, frozenset[str]], Earlier] = {}
 
     def fleet(self) -> Fleet:
         """The characteristics of every node that this run measures, for comparison."""
@@ -93,15 +93,18 @@ class FleetView:
         """What was measured on the other nodes, and on this one in earlier runs."""
         return self.peers().of_node(node, self.earlier(node))
 
-    def earlier(self, node: str) -> Earlier | None:
-        """What a node measured in earlier runs; None where no record is kept. Read once, however many ask."""
+    def earlier(self, node: str, metrics: Sequence[Metric] | None = None) -> Earlier | None:
+        """What a node measured in earlier runs; None where no record is kept. Read once, however many ask.
+
+        `metrics` are its numbers so far: while it is measured, who looked for the others would find none for good.
+        """
         if self._record is None:
             return None
-        if node not in self._earlier:
-            devices = {metric.device for metric in self.metrics(node)}
+        devices = frozenset(metric.device for metric in (self.metrics(node) if metrics is None else metrics))
+        if (node, devices) not in self._earlier:
             known = self._record.known(self.keys(node), devices, self._before_epoch_s) if devices else {}
-            self._earlier[node] = lambda metric: known.get(key_of(metric), ())
-        return self._earlier[node]
+            self._earlier[node, devices] = lambda metric: known.get(key_of(metric), ())
+        return self._earlier[node, devices]
 
     def delivered(self, metrics: Collection[str], before_epoch_s: float) -> dict[str, dict[str, dict[str, float]]]:
         """What the parts of each node had in these metrics at its last delivery: [node][metric][part], as measured now.

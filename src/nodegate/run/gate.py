@@ -70,7 +70,8 @@ class Gate:
         `alone`: whether each node is measured without the others; then all nodes of the platform are looked at again.
         """
         of_platforms, baselines = self._known(measured)
-        found = suspects(of_platforms, baselines, bounds, self._judging.view.earlier)
+        view = self._judging.view
+        found = suspects(of_platforms, baselines, bounds, lambda node: view.earlier(node, measured[node]))
         return with_their_like(found, of_platforms) if alone else found
 
     def _known(self, measured: Mapping[str, Sequence[Metric]]) -> tuple[Measured, dict[str, Baseline]]:
