@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 
+from nodegate.engines.registry import ENGINES
 from nodegate.errors import CannotMeasure
 from nodegate.node import Node
 from nodegate.node_program import PYTHON_OPTIONS, pack
@@ -64,7 +65,8 @@ def request(
     """
     shorter = {"limits_s": limits_within(timeout_s)} if timeout_s < USUAL_S else {}
     programs, folders = _required(node.settings.require), folders_of(node.settings.mounts)
-    sent = program(sections=sections, programs=programs, folders=folders, **shorter)
+    lent = node.connection.transport in ENGINES
+    sent = program(sections=sections, programs=programs, folders=folders, lent=lent, **shorter)
     argv = (node.connection.python, *PYTHON_OPTIONS, "-")
     return Request(argv, timeout_s, sent, as_root, MAX_DOCUMENT_BYTES + _NOISE_BYTES)
 
@@ -154,6 +156,7 @@ def program(
     limits_s: Mapping[str, float] | None = None,
     programs: Sequence[str] = (),
     folders: Sequence[str] = (),
+    lent: bool = False,
 ) -> bytes:
     """The source to give to `python3 -` on a node.
 
@@ -162,6 +165,7 @@ def program(
         limits_s: time limits in seconds, in place of a section's own.
         programs: what is looked for on the node in addition to the usual tools.
         folders: where a file is written, read back and removed.
+        lent: an engine's job has lent the node to the run: it is not told among the jobs there.
 
     Raises:
         UsageError: pynvml is not installed here, or is not the one of nvidia-ml-py.
@@ -174,6 +178,7 @@ def program(
             "limits_s": dict(limits_s or {}),
             "programs": list(programs),
             "folders": list(folders),
+            **({"lent": True} if lent else {}),
         },
         purpose="reads the state of this node and writes one JSON document; it changes nothing.",
     )

@@ -33,6 +33,7 @@ PROPERTIES = "Id,LoadState,ActiveState,SubState,Result,NRestarts"
 SPOOL = "/var/lib/nodegate/spool.jsonl"
 CONF = "/etc/nodegate/hooks.conf"
 SPOOL_BYTES = 256 << 10
+lent = False  # the job that the probe itself runs in is the run's own
 _GATE = re.compile(r"^\s*(?:export\s+)?(?:gate|NODEGATE_GATE)\s*=\s*([\"']?)on\1\s*$", re.MULTILINE)
 
 
@@ -118,8 +119,10 @@ def _adjtimex() -> object:
 def read_jobs() -> object:
     """The data of section `jobs`."""
     running = [process for process in system.listed() if not process.is_ours]
+    above = system.above() if lent else ()
+    own = _slurm_jobs([process for process in running if process.pid in above])
     return {
-        "slurm": _slurm_jobs(running),
+        "slurm": [job for job in _slurm_jobs(running) if job not in own],
         "gpu_users": _gpu_users(running),
         "listening_ports": _listening_ports(),
         "shared_gpus": _shared_gpus(),

@@ -69,14 +69,17 @@ def main(
     limits_s: Optional[Dict[str, float]] = None,
     programs: Sequence[str] = (),
     folders: Sequence[str] = (),
+    *,
+    lent: bool = False,
 ) -> None:
     """Write the document of the named sections (default: all) to stdout.
 
-    `limits_s` replaces time limits; `programs` are looked for in addition to the usual ones,
-    `folders` are those in which a file is written.
+    `limits_s` replaces time limits; `programs` are looked for in addition to the usual ones, `folders` are those in
+    which a file is written. `lent`: an engine's job has lent the node to the run, and starts the probe.
     """
     software.asked_for.extend(programs)
     storage.asked_for.extend(folders)
+    host.lent = lent
     epoch_s, started = time.time(), time.monotonic()
     children.adopt_orphans()
     if sections is None or "nvml" in sections:

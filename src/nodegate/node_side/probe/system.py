@@ -121,6 +121,17 @@ def listed() -> List[Process]:
     return [Process(pid, stat.comm, stat.state, _uid(pid), pid in ours) for pid, stat in sorted(stats.items())]
 
 
+def above() -> Set[int]:
+    """The processes that have started the probe, and those that have started them."""
+    parents = {pid: stat.parent for pid, stat in _stats()}
+    found: Set[int] = set()
+    pid = os.getpid()
+    while pid in parents and pid not in found:
+        found.add(pid)
+        pid = parents[pid]
+    return found
+
+
 def _stats() -> Iterator[Tuple[int, _Stat]]:
     for name in files.entries("/proc"):
         if not name.isdigit():
