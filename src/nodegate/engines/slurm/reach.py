@@ -83,7 +83,9 @@ class SlurmReach(SlurmHold):
         name = self.names[node.name]
         if name not in self.jobs:
             raise Unreachable("refused", "Slurm does not lend it now", next_step="see squeue -w NODE", whose=node.name)
-        words = self._srun(self.jobs[name], (name,))
+        job = self.jobs[name]
+        # Launchers on the node take Slurm's variables of a step for the hosts and ranks of theirs; srun needs the job.
+        words = [*self._srun(job, (name,)), "env", "-i", f"PATH={PATH}", f"SLURM_JOB_ID={job}"]
         return CommandSession(node, words, MESSAGES, answer_s=answer_s, environ=own_environ())
 
     def at_once(self, request: Request, nodes: Sequence[Node]) -> Mapping[str, Answer]:
