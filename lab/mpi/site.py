@@ -28,7 +28,7 @@ from nodegate.profile import Profile
 from nodegate.records.program_run import ProgramRun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from lab.nodes.node import LabNode
     from lab.slurm.cluster import Cluster
@@ -114,7 +114,7 @@ class Site:
 
 
 @contextmanager
-def site(nodes: int, folder: Path) -> Iterator[Site]:
-    """So many nodes, and the controller of their Slurm."""
-    with cluster(nodes, folder, PACKAGES) as slurm:
+def site(nodes: int, folder: Path, prepare: Callable[[LabNode], None] | None = None) -> Iterator[Site]:
+    """So many nodes, and the controller of their Slurm. `prepare`: what else a node gets before it boots."""
+    with cluster(nodes, folder, PACKAGES, prepare) as slurm:
         yield Site(slurm)

@@ -10,6 +10,7 @@ import ctypes
 import os
 import socket
 import sys
+from pathlib import Path
 
 WIDTH = 256
 BIG = 1 << 20
@@ -62,7 +63,7 @@ def table(ranks: list[str], size: int) -> str:
     time_us = size / 1e3 / 100.0
     half = f" {time_us:.2f} {size / 1e3 / time_us:.2f} {size / 1e3 / time_us * factor:.2f} 0"
     lines = ["# nccl-tests version 2.17.5 nccl-headers=22703 nccl-library=22703"]
-    lines += ["# Collective test starting: all_reduce_perf_mpi"]
+    lines += [f"# Collective test starting: {Path(sys.argv[0]).name}"]
     lines += [f"# nThread 1 nGpus 1 minBytes {size} maxBytes {size} step: 2(factor) warmup iters: 3 iters: 10"]
     lines += ["#\n# Using devices"]
     for each in ranks:

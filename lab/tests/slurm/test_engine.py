@@ -136,6 +136,7 @@ ENDS = {  # what dies: what is left ends in so many seconds at most
     "the step": ("scancel {job}.{step}", 15.0),
     "the job": ("scancel {job}", 30.0),
     "slurmstepd": ("pkill -9 slurmstepd", LEASE_S + 15),
+    "slurmd": ("pkill -9 slurmd; scancel {job}", 45.0),
 }
 
 
@@ -150,9 +151,12 @@ def test_whatever_dies_in_between_nothing_is_left(slurm: Cluster, worker: Bench,
             wait_until(lambda: sum(seconds in line for line in at_work(worker.node)) >= 2, 20)
             steps = slurm.controller.run("squeue", "-h", "-s", "-j", job, "-o", "%i").split()
             step = next(each.partition(".")[2] for each in steps if each.partition(".")[2].isdecimal())
-            there = worker.node if what == "slurmstepd" else slurm.controller
+            there = worker.node if what in {"slurmstepd", "slurmd"} else slurm.controller
             there.run("sh", "-c", command.format(job=job, step=step))
-            wait_until(lambda: at_work(worker.node) == [], limit_s)
+            try:
+                wait_until(lambda: at_work(worker.node) == [], limit_s)
+            finally:
+                worker.node.run("systemctl", "start", "slurmd")
             with contextlib.suppress(Unreachable):  # where the guard was told to end, it says so
                 assert running.ended(LEASE_S + 45)
                 assert running.stop().exit_code is None

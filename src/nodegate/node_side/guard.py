@@ -124,6 +124,7 @@ class Guard:
         argv = self.request["argv"]
         environment = dict(os.environ, LC_ALL="C")
         environment.pop("LANGUAGE", None)
+        environment.setdefault("HOME", os.path.expanduser("~"))  # as of a login, also where there was none
         (stdin, self.stdin), (stdout_read, stdout), (stderr_read, stderr) = os.pipe(), os.pipe(), os.pipe()
         try:
             # Kept: a Popen that goes out of scope reaps its process, and the exit status would be lost.
