@@ -180,5 +180,5 @@ def program(
             "folders": list(folders),
             **({"lent": True} if lent else {}),
         },
-        purpose="reads the state of this node and writes one JSON document; it changes nothing.",
+        purpose="reads the state of this node and writes one JSON document; it leaves nothing behind.",
     )
