@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from textwrap import fill
 
 from support.healthy_fleets import GOOD, PAGE, row, shown
 
@@ -22,7 +23,7 @@ def main() -> None:
     fleets += [(each, int(count)) for count, _, named in asked if not named for each in GOOD]
     rows = [row(*each, shown(*each)) for each in sorted(fleets, key=lambda each: (list(GOOD).index(each[0]), each[1]))]
     said = ", ".join(f"{count} of {named.replace(',', ', ') or 'each platform'}" for count, _, named in asked)
-    Path(sys.argv[1]).write_text(PAGE.format(said) + "".join(rows), "utf-8")
+    Path(sys.argv[1]).write_text(PAGE.format(fill(f"Number of nodes: {said}.", 100)) + "".join(rows), "utf-8")
 
 
 if __name__ == "__main__":

@@ -84,12 +84,13 @@ REASONS: tuple[tuple[str, str], ...] = (
     (
         (
             r"nvml\.library|software\.(nvcc|packages\..*)"
-            r"|nvml\.gpus\.(module_id|power_limit_range_mw|power_limit_default_mw|memory_temperature_limit_c"
+            r"|nvml\.gpus\.(module_id|power_limit_range_mw|power_limit_default_mw"
             r"|ecc\.aggregate_dram_uncorrected|nvlinks\.remote_type)"
             r"|infiniband\.\w+\.(node_guid|ports\.1\.sm_lid)|netdev\.\w+\.carrier|kernel_log\.(source|tried)"
         ),
         "says nothing of health by itself: for a support case, and for a person who compares two nodes",
     ),
+    (r"nvml\.gpus\.memory_temperature_limit_c", "a board that names none is held to gpu.memory_temperature_max_c"),
     (
         r"pci\.\w+\.revision",
         "says which revision it is; of a device off the bus all of its configuration reads ff, which is judged",

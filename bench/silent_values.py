@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections import Counter, defaultdict
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -58,6 +59,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
 }
 NODE = Node("gpu01")
 OUTCOMES = REJECTED, OPEN, WARNED, ACCEPTED = "rejected", "a claim is open", "warned", "as before"
+PART = 60  # tries that a process is given at once: equal places one after the other
 LATER = "no check of this profile reads it: it is reported at delivery"
 PAGE = """# Silent values
 
@@ -87,7 +89,7 @@ class Tried(NamedTuple):
     silence: str
     outcome: str
     said: str  # the claim that it opens or refutes
-    where: tuple[str | int, ...]
+    why: str  # it may change nothing; empty where it changes something, and where there is no reason
 
 
 @cache
@@ -159,7 +161,8 @@ def changed(platform: str, where: Sequence[str | int], silence: str) -> Machine:
     return made
 
 
-def decided(platform: str, profile: Profile, where: Sequence[str | int], silence: str) -> tuple[str, str]:
+@cache
+def decided(platform: str, profile: Profile, where: tuple[str | int, ...], silence: str) -> tuple[str, str]:
     """What becomes of the node, and the claim that says so."""
     own, section = before(platform, profile), str(where[0])
     checks = [check for check in checks_of(profile) if reads(check, section)]
@@ -195,21 +198,18 @@ def tried(some: Iterable[tuple[str, Profile, tuple[str | int, ...], str]]) -> It
     """Each of these, decided."""
     for platform, profile, where, silence in some:
         outcome, said = decided(platform, profile, where, silence)
-        name = field(where, shown_devices(healthy(platform)))
-        yield Tried(platform, profile, name, silence, outcome, said, where)
+        name, why = field(where, shown_devices(healthy(platform))), ""
+        if outcome == ACCEPTED:
+            is_later = (
+                profile is not Profile.DELIVERY and decided(platform, Profile.DELIVERY, where, silence)[0] != outcome
+            )
+            why = LATER if is_later else reason(name)
+        yield Tried(platform, profile, name, silence, outcome, said, why)
 
 
 def unexplained(outcomes: Iterable[Tried]) -> list[str]:
     """The values whose silence changes nothing, without a reason."""
-    return sorted({each.name for each in outcomes if each.outcome == ACCEPTED and not reason_of(each)})
-
-
-def reason_of(tried: Tried) -> str:
-    """Why this silence may change nothing; empty where there is no reason."""
-    if found := reason(tried.name):
-        return found
-    later = decided(tried.platform, Profile.DELIVERY, tried.where, tried.silence)
-    return LATER if tried.profile is not Profile.DELIVERY and later[0] != ACCEPTED else ""
+    return sorted({each.name for each in outcomes if each.outcome == ACCEPTED and not each.why})
 
 
 def page(outcomes: Sequence[Tried], share: str = "") -> str:
@@ -220,20 +220,25 @@ def page(outcomes: Sequence[Tried], share: str = "") -> str:
         for platform in PLATFORMS
         for profile in PROFILES
     )
-    tries, kept = Counter(each.name for each in outcomes), Counter[str]()
-    kept.update(each.name for each in outcomes if each.outcome == ACCEPTED)
-    rows: dict[str, list[str]] = defaultdict(list)
-    reasons = {each.name: reason_of(each) for each in outcomes if each.outcome == ACCEPTED}
-    for name, count in sorted(kept.items()):
-        rows[reasons[name]].append(f"`{name}`" if count == tries[name] else f"`{name}` ({count} of {tries[name]})")
+    tries, rows = Counter(each.name for each in outcomes), defaultdict[str, list[str]](list)
+    kept = Counter((each.name, each.why) for each in outcomes if each.outcome == ACCEPTED)
+    for (name, why), count in sorted(kept.items()):
+        rows[why].append(f"`{name}`" if count == tries[name] else f"`{name}` ({count} of {tries[name]})")
     table = "".join(f"| {why} | {', '.join(names)} |\n" for why, names in sorted(rows.items()))
     return PAGE.format(share=share, fields=len(tries), total=len(outcomes), head=head, kept=table)
+
+
+def _all(some: Sequence[tuple[str, Profile, tuple[str | int, ...], str]]) -> list[Tried]:
+    return list(tried(some))
 
 
 def main() -> None:
     """Try all of them and write the page; 1 where a silence that changes nothing has no reason."""
     some, share = drawn(cases(), float(sys.argv[2]) if len(sys.argv) > 2 else 1)
-    outcomes = list(tried(some))
+    with ProcessPoolExecutor() as pool:
+        outcomes = [
+            each for part in pool.map(_all, (some[at : at + PART] for at in range(0, len(some), PART))) for each in part
+        ]
     Path(sys.argv[1]).write_text(page(outcomes, share), "utf-8")
     if missing := unexplained(outcomes):
         sys.exit(f"no reason in REASONS for the silence of: {', '.join(missing)}")

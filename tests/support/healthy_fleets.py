@@ -122,7 +122,7 @@ nodes. Where the value of a good board is unknown a claim stays open, however go
 there is only a floor, which proves nothing, and other nodes may be as bad. `nodegate baseline
 learn` closes it.
 
-Number of nodes: {}.
+{}
 
 | platform | nodes | verdicts | claims proven on every node | not proven | alarms |
 |---|---|---|---|---|---|

@@ -39,6 +39,7 @@ _QUIET = 0.25  # of the usual noise: less is not believed, for runs of other day
 _CENTRED = 4  # devices from which the change of this run can be taken around their median
 _FIRST = (1, 2, 4, 8, 16)  # how many of the first runs, and how many of the newest, are compared
 _NEWEST = (2, 3, 4, 6, 8, 16, 32)
+_SETTLED = 4  # of the first, the fewest once there are more than 32 runs: one lucky run is compared every night
 _PAIR = 2
 _NODES = 1250  # for whose nights `measured.past_z` is; of fewer, fewer numbers are compared
 _RUNNING = 8  # newest runs that one value is held to
@@ -183,7 +184,8 @@ def _losses(metric: Metric, value: float, past: Past, margins: Margins) -> Itera
     values, runs = past.values, len(past.values) + 1
     best = max if metric.better == "higher" else min
     agreed = best(value, values[-1])
-    firsts = [(count, sum(values[:count]) / count) for count in _FIRST if count + min(_NEWEST) <= runs]
+    fewest = _SETTLED if runs > max(_NEWEST) else 1
+    firsts = [(count, sum(values[:count]) / count) for count in _FIRST if fewest <= count <= runs - min(_NEWEST)]
     top = best((mean for _, mean in firsts), default=agreed)
     if worse_by(metric, agreed, top) <= _floor(metric, top, margins.drift_floor, margins) / 2:
         return  # most devices: nothing can be lost

@@ -307,15 +307,6 @@ class NodePeers:
         """The numbers of this node that are judged together, family by family."""
         return self.peers.joined.get(self.node, ())
 
-    def of_device(self, metric: Metric) -> Mapping[str, float]:
-        """The best value of each node, this one too, that measured the same quantity of its device of this name."""
-        return self.peers.of_devices(self.node, metric).get(metric.device, {})
-
-    def medians_of_devices(self, metric: Metric) -> Mapping[str, float]:
-        """For each device of a node the median over all nodes that measured the same quantity of it."""
-        return {name: median(each.values()) for name, each in self.peers.of_devices(self.node, metric).items()}
-
-    def count_below(self, metric: Metric, bound: float) -> dict[str, int]:
-        """For each device how many nodes stay below a bound with it."""
-        found = self.peers.of_devices(self.node, metric)
-        return {name: sum(value < bound for value in each.values()) for name, each in found.items()}
+    def of_devices(self, metric: Metric) -> Mapping[str, Mapping[str, float]]:
+        """For each device the best value of each node, this one too, that measured the same quantity of it."""
+        return self.peers.of_devices(self.node, metric)

@@ -188,7 +188,7 @@ def _says_nothing(groups: NcclGroups, metric: Metric, peers: NodePeers, least: f
     """
     together = peers.peers.together(metric, peers.node)
     pair = next((each for each in groups.named(metric.name) if each.conditions.get("group") == "pair"), None)
-    alike = peers.of_device(pair) if pair else {}
+    alike = peers.of_devices(pair).get(pair.device, {}) if pair else {}
     slow = {name for name in together if alike.get(name, least) < least}
     if peers.node in slow:
         return "", ""

@@ -57,23 +57,23 @@ class SharedRail:
 def shared_rail(metric: Metric, baseline: Baseline, peers: NodePeers) -> SharedRail | None:
     """What many nodes share on the rail of a number; None where it is a good one, a single one, or too few tell."""
     margins = Margins.of(baseline)
-    group, medians = peers.group(metric, margins), peers.medians_of_devices(metric)
-    others = [value for device, value in medians.items() if device != metric.device]
+    group, devices = peers.group(metric, margins), peers.of_devices(metric)
+    others = [median(each.values()) for device, each in devices.items() if device != metric.device]
     if not isinstance(group, PeerGroup) or not group.device or len(others) + 1 < _RAILS:
         return None
     reference = median(others)
-    chance = reach(margins.fleet_wronged / (_KINDS * len(medians)), group.freedom)
+    chance = reach(margins.fleet_wronged / (_KINDS * len(devices)), group.freedom)
     rail_floor = max(margins.fleet_floor, chance * group.spread * _MEDIAN / math.sqrt(group.count + 1))
     own_floor = max(margins.fleet_floor, reach(margins.fleet_doubted) * group.spread)
     bounds = [reference * (1 - floor) for floor in (rail_floor, own_floor)]
-    nodes = group.nodes + 1
-    if medians[metric.device] < bounds[0] and metric.judged < bounds[0]:
-        slow = sum(value < bounds[0] for value in peers.of_device(metric).values())
+    nodes, own = group.nodes + 1, devices[metric.device].values()
+    if median(own) < bounds[0] and metric.judged < bounds[0]:
+        slow = sum(value < bounds[0] for value in own)
         if slow >= _WHOLE * nodes:
             return SharedRail(reference, bounds[0], slow, nodes, whole=True)
     if metric.judged >= bounds[1]:
         return None
-    counts = peers.count_below(metric, bounds[1])
+    counts = {device: sum(value < bounds[1] for value in each.values()) for device, each in devices.items()}
     mine = counts.pop(metric.device, 0)
     if mine < _NODES or max(counts.values(), default=0) * _OF_OTHERS > mine:
         return None

@@ -238,7 +238,8 @@ def slow_everywhere(
     """Whether no node of the run reaches this limit on this rail, with any of several partners."""
     if not _is_number(limit):
         return False
-    found, all_nodes = blamed(measured, metric.name, metric.device, limit), peers.of_device(metric)
+    found = blamed(measured, metric.name, metric.device, limit)
+    all_nodes = peers.of_devices(metric).get(metric.device, {})
     tried = found.fault is Fault.UNPROVEN and len(found.bad_with) >= _PARTNERS and len(all_nodes) >= _NODES
     return tried and max(all_nodes.values()) < limit.value
 
