@@ -91,8 +91,8 @@ def run_another(
 ) -> Sequence[ProgramRun]:
     """Run the program of others, if it is installed, once in each of its modes: the name of each, and its options.
 
-    `before` stands before a program that is no container's, `shortened` says what of its output is kept. After a run
-    that does not end there is none.
+    `before` precedes a program that is no container's, `shortened` gives what of its output is kept. After a run that
+    does not end there is none.
     """
     try:
         if name not in target.tools.has([name]):
