@@ -91,8 +91,8 @@ def run_another(
 ) -> Sequence[ProgramRun]:
     """Run the program of others, if it is installed, once in each of its modes: the name of each, and its options.
 
-    `before` precedes a program that is no container's, `shortened` gives what of its output is kept. After a run that
-    does not end there is none.
+    `before` precedes it unless a container runs it, `shortened` gives what of its output is kept. A run that does not
+    end is the last.
     """
     try:
         if name not in target.tools.has([name]):
