@@ -100,7 +100,7 @@ def test_a_finished_slow_log(log: Path) -> None:
     assert done.returncode == 1
     first, _, last = done.stdout.splitlines()
     assert first.startswith(
-        "Smoothed mean (iters 101-130: 3000.00 ms, baseline: 2000.00 ms), threshold ratio:0.50 - slow"
+        "Smoothed mean (iters 104-135: 3000.00 ms, baseline: 2000.00 ms), threshold ratio:0.50 - slow"
     )
     assert last == f"{log}: slow: 1 slow time; iterations 1-200 (megatron), usually 2000.0 ms"
 
@@ -288,7 +288,7 @@ def test_the_notice_gets_the_line_and_no_shell(log: Path, tmp_path: Path) -> Non
     log.write_text(SLOW)
     done = run(log, "--once", "--notice", f"{sys.executable} {script} {got} '$(id);' *")
     assert done.returncode == 1
-    assert got.read_text().startswith("['$(id);', '*'] Smoothed mean (iters 101-130: ")
+    assert got.read_text().startswith("['$(id);', '*'] Smoothed mean (iters 104-135: ")
     assert len(got.read_text().splitlines()) == 1
 
 

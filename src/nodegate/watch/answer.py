@@ -42,9 +42,8 @@ class Slow:
     Args:
         since: the iteration at which it began.
         time: what the log wrote before that iteration; empty where lines have no time.
-        window: the iterations that the smoothed time was made of when the rule said slow.
-        smoothed_s: that time, in seconds; `baseline_s` what was usual.
-        by: `mean` or `median`.
+        window: the iterations that the smoothed time is of.
+        smoothed_s: their mean without pauses, in seconds; `baseline_s` what was usual.
         per: an iteration, a sample, a token, or a log interval.
         until: the iteration at which the pace was normal again; None while it lasts.
         slowest_rank: the rank that Megatron's straggler detector named most often in this time.
@@ -56,7 +55,6 @@ class Slow:
     window: tuple[int, int]
     smoothed_s: float
     baseline_s: float
-    by: str
     per: str = "iteration"
     until: int | None = None
     slowest_rank: int | None = None
@@ -72,7 +70,7 @@ class Slow:
         """The measurement in the form that users of such watchers know; `threshold ratio` is the excess."""
         smoothed, baseline = self.smoothed_s * 1000, self.baseline_s * 1000
         return (
-            f"Smoothed {self.by} (iters {self.window[0]}-{self.window[1]}: {_ms(smoothed, self.per)},"
+            f"Smoothed mean (iters {self.window[0]}-{self.window[1]}: {_ms(smoothed, self.per)},"
             f" baseline: {_ms(baseline, self.per)}), threshold ratio:{self.excess:.2f}"
         )
 

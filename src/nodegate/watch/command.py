@@ -41,7 +41,6 @@ class _Watch:
         self.targets = targets_of(asked.notice)
         self.watcher = Watcher(
             formats=_formats(asked),
-            rule_name=asked.rule,
             ratio=asked.ratio,
             silence_s=asked.silence_s,
             given=_given(asked),
@@ -139,8 +138,6 @@ def _given(asked: Asked) -> Given | None:
     ]
     if not words:
         return None
-    if asked.rule != "auto":
-        raise UsageError(f"--rule {asked.rule} compares a job with itself only", hint="leave --rule out")
     if len(words) > 1:
         raise UsageError(f"{' and '.join(words)} give several usual times", hint="give one of them")
     if asked.mfu:

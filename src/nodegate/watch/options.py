@@ -9,8 +9,7 @@ from pathlib import Path
 
 from nodegate.notices.target import add_notice
 from nodegate.watch.formats import FORMATS
-from nodegate.watch.rules import RULES
-from nodegate.watch.scales import LONGEST_S, SHORTEST_S, WINDOWS
+from nodegate.watch.rule import LEAST
 from nodegate.watch.silence import SILENCE_S, TIMES_USUAL
 
 _NUMBER = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})([a-z%]{0,2})", re.ASCII)
@@ -24,7 +23,6 @@ class Asked:
     once: bool = False
     running: bool = False
     stop: bool = False
-    rule: str = "auto"
     ratio: float = 0.0
     silence_s: float = SILENCE_S
     like: Path | None = None
@@ -47,13 +45,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--once", action="store_true", help="read what is there and end, instead of following the file")
     add("--running", action="store_true", help="with --once: the job should be running, an old file is silence")
     add("--stop", action="store_true", help="end at the first finding")
-    add("--rule", choices=RULES, help=f"default auto: windows of {SHORTEST_S:g} s to {LONGEST_S / 60:g} min")
     add(
         "--ratio",
         type=_number("a ratio above 1, such as 1.2", 1.001, 100),
         metavar="R",
-        help="slow is at least R times the usual; without it by the rule:"
-        f" {WINDOWS[-1].ratio:.2f} to {WINDOWS[0].ratio:.2f} by the window (auto), 1.1 (medians), 1.2 (fastest-5)",
+        help=f"nothing below R times the usual is slow (default {LEAST})",
     )
     add(
         "--silence",

@@ -6,9 +6,8 @@ from itertools import islice
 from statistics import median
 
 from nodegate.watch.answer import Slow
-from nodegate.watch.reading import Point, Rule, Seen
-from nodegate.watch.rules import rule
-from nodegate.watch.scales import pace
+from nodegate.watch.reading import Point
+from nodegate.watch.rule import Rule, Seen
 
 MOST_KINDS = 16  # settings (batch, sequence length, world size) whose usual time is kept
 MOST_FOUND = 1000
@@ -81,13 +80,13 @@ class _Kind:
 class Pace:
     """The slow times of a job; the last one may still continue."""
 
-    def __init__(self, rule_name: str = "auto", ratio: float = 0, given: Given | None = None) -> None:
+    def __init__(self, ratio: float = 0, given: Given | None = None) -> None:
         self.slow: list[Slow] = []
         self.judged = 0
         self.kinds_seen = 0
         self.given = given
         self.incomparable = ""  # why the given time could not be compared with
-        self._how = (rule_name, ratio)
+        self._ratio = ratio
         self._kinds: dict[tuple[object, ...], _Kind] = {}
         self._now: _Kind | None = None
         self._per = "iteration"
@@ -104,13 +103,8 @@ class Pace:
     def usual_s(self) -> float | None:
         """The usual time of an iteration (or sample) in seconds: the baseline, or the median before there is one."""
         if self._now and self._now.seen:
-            return self._now.seen.baseline
+            return self._now.seen.usual
         return median(self._warm or self._cold) if self._warm or self._cold else None
-
-    @property
-    def needs(self) -> int:
-        """Points that are needed before the rule judges."""
-        return rule(*self._how).needs
 
     def rank(self, number: int) -> None:
         """A rank that the straggler detector named."""
@@ -151,7 +145,7 @@ class Pace:
             self.kinds_seen += 1
             tokens = point.tokens or 1.0
             given_s = self._given_s(point, per)
-            kind = _Kind(rule(*self._how, given_s), tokens, given_s)
+            kind = _Kind(Rule(self._ratio, given_s), tokens, given_s)
             if len(self._kinds) >= MOST_KINDS:
                 del self._kinds[next(iter(self._kinds))]
         if self._now is not None and self._now is not kind and self.lasts:
@@ -172,32 +166,27 @@ class Pace:
         if self._now is None or self._now.seen is None or point is None:
             return None
         tokens = self._now.tokens if point.tokens else None
-        return Given(name, self._now.seen.baseline, self._per, setting=point.key, tokens=tokens)
+        return Given(name, self._now.seen.usual, self._per, setting=point.key, tokens=tokens)
 
     def _begins(self, kind: _Kind, seen: Seen, per: str) -> Slow:
         """A slow time begins, or a much slower one inside it."""
         self._ranks.clear()
         known = self.slow[-1] if self.lasts else None
-        before = known.smoothed_s if known else seen.baseline
+        before = known.smoothed_s if known else seen.usual
         back = _beginning(kind, before, seen.smoothed)
         points = list(islice(kind.recent, len(kind.recent) - back, None))
         since = points[0][0]
         if known:
             self.slow[-1] = replace(known, until=since.first)
-        window, smoothed = _window(kind), seen.smoothed
-        if kind.rule.name == "auto":
-            window = (since.first, points[-1][0].last)
-            smoothed = pace([(value, point.span.iterations) for point, value in points])
         self.slow.append(
             Slow(
                 since=since.first,
                 time=since.time,
-                window=window,
-                smoothed_s=smoothed,
-                baseline_s=seen.baseline,
-                by=kind.rule.smoothed_by,
+                window=(max(since.first, _window(kind, seen)[0]), points[-1][0].last),
+                smoothed_s=seen.smoothed,
+                baseline_s=seen.usual,
                 per=per,
-                against=self.given.name if self.given and kind.given_s == seen.baseline else "",
+                against=self.given.name if self.given and kind.given_s == seen.usual else "",
             )
         )
         return self.slow[-1]
@@ -211,13 +200,13 @@ class Pace:
             return self.slow[-1]
         if seen.worse and seen.smoothed > MUCH_MORE * now.smoothed_s and len(self.slow) < MOST_FOUND:
             return self._begins(kind, seen, per)
-        if seen.smoothed / seen.baseline - 1 > MORE * now.excess:
-            self.slow[-1] = replace(now, window=_window(kind), smoothed_s=seen.smoothed, baseline_s=seen.baseline)
+        if seen.smoothed / seen.usual - 1 > MORE * now.excess:
+            self.slow[-1] = replace(now, window=_window(kind, seen), smoothed_s=seen.smoothed, baseline_s=seen.usual)
         return None
 
 
-def _window(kind: _Kind) -> tuple[int, int]:
-    last = list(islice(reversed(kind.recent), kind.rule.window()))
+def _window(kind: _Kind, seen: Seen) -> tuple[int, int]:
+    last = list(islice(reversed(kind.recent), seen.points))
     return last[-1][0].first, last[0][0].last
 
 

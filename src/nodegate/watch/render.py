@@ -94,7 +94,7 @@ def _fields(found: Slow | Silent) -> dict[str, object]:
         "window": list(found.window),
         "smoothed_ms": _ms(found.smoothed_s),
         "baseline_ms": _ms(found.baseline_s),
-        "by": found.by,
+        "by": "mean",
         "per": found.per,
         "excess": round(found.excess, 4),
         "slowest_rank": found.slowest_rank,

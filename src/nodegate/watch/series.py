@@ -7,9 +7,11 @@ from nodegate.watch.marks import Setting
 from nodegate.watch.reading import Point, Reading, Span
 
 WARM_UP_ITERATIONS = 20  # after each start: compilation, caches, allocator, first data
+OF_INTERVAL = 10  # iterations, at least, of a log interval
 ENOUGH_ELAPSED_S = 10  # of a clock in whole seconds; errors of neighbouring points cancel out
 MOST_BETWEEN_S = 3600  # between two lines: more is a pause
 ENDED = 0.9  # of its total: a counter that begins again then is that of the next epoch
+SAMPLED = 5  # a line that measured one of so many steps is a sample: the clock says what all of them took
 LOST_AFTER = 20  # readings of another source without one of the present source: the present one has ended
 LOST_AFTER_S = 1800  # readings of another progress bar: more than any evaluation has, so a new run
 
@@ -60,9 +62,12 @@ class Series:
         before, restarted = self.last, self._restarts(reading)
         if restarted or before is None:
             self._begin(reading, before)
-        self.last = reading
         between_s = at_s - self._last_at_s if at_s is not None and self._last_at_s is not None else 0.0
         self._last_at_s = at_s
+        steps = reading.iteration - before.iteration if before and not restarted else 0
+        if reading.alone and steps >= SAMPLED and between_s > 0:
+            reading = replace(reading, seconds=between_s / steps, per="iteration", alone=False)
+        self.last = reading
         if reading.total and self._lap[1] >= reading.total:
             self.finished_at = reading.iteration
         own = reading.seconds is not None or reading.lap_s is not None
@@ -70,7 +75,7 @@ class Series:
         if measured is None:
             return None
         since, seconds = measured
-        tokens = self._tokens(reading)
+        tokens, per_line = self._tokens(reading), reading.per == "log interval"
         point = Point(
             first=since + 1,
             last=reading.iteration,
@@ -79,7 +84,7 @@ class Series:
             tokens=tokens,
             time=time,
             pause=self._pause,
-            warming=since - self._started_at < WARM_UP_ITERATIONS,
+            warming=(since - self._started_at) * (OF_INTERVAL if per_line else 1) < WARM_UP_ITERATIONS,
             restarted=self._started,
             span=_span(reading, None if restarted else before, since, seconds, between_s),
             tflops=reading.tflops,
@@ -209,5 +214,5 @@ def _span(reading: Reading, before: Reading | None, since: int, seconds: float, 
     covered = reading.iteration - before.iteration if reading.alone and before else steps
     spent_s = seconds * covered if reading.per == "iteration" else between_s
     if reading.per == "log interval":
-        covered *= 2  # of more steps than one
-    return Span(max(1, covered), spent_s if 0 < spent_s < MOST_BETWEEN_S else 0.0, reading.alone)
+        covered *= OF_INTERVAL
+    return Span(max(1, covered), spent_s if 0 < spent_s < MOST_BETWEEN_S else 0.0)

@@ -14,6 +14,7 @@ from nodegate.watch.pace import Given, Pace
 from nodegate.watch.pattern import Spikes
 from nodegate.watch.plot import Curve
 from nodegate.watch.reading import Point, Reading
+from nodegate.watch.rule import FEWEST, INTERVAL_S
 from nodegate.watch.series import Series
 from nodegate.watch.silence import SILENCE_S, Silence
 from nodegate.watch.trainer_lines import TrainerLines
@@ -28,13 +29,12 @@ class Watcher:
         self,
         *,
         formats: Mapping[str, Reader] = FORMATS,
-        rule_name: str = "auto",
         ratio: float = 0,
         silence_s: float = SILENCE_S,
         given: Given | None = None,
     ) -> None:
         self.curve = Curve()
-        self.pace = Pace(rule_name, ratio, given)
+        self.pace = Pace(ratio, given)
         self._formats = tuple(reader(form) for name, form in formats.items() if name != "steps")
         self._tolerant = TrainerLines() if "steps" in formats else None
         self._unread = 0
@@ -145,7 +145,7 @@ class Watcher:
         if between_s is not None:
             self._between.append(max(0.0, between_s))
         self._read_at = at
-        return [slow_pace, silent, self._point(point, reading.per) if point else None]
+        return [slow_pace, silent, self._point(point, self._series.last.per) if point else None]
 
     def _point(self, point: Point, per: str) -> Slow | None:
         self._points += 1
@@ -201,7 +201,8 @@ class Watcher:
             return "no iteration in a known form: name the parts of a line with --pattern"
         if not self.pace.judged:
             few = counted(self._points, "measurement")
-            return f"{few} of iteration times: too few to know what is usual ({self.pace.needs} are needed)"
+            needed = f"{FEWEST} intervals of {INTERVAL_S:g} s are needed"
+            return f"{few} of iteration times: too few to know what is usual ({needed})"
         return self.pace.incomparable and f"it cannot be compared as asked: {self.pace.incomparable}"
 
     def _notes(self) -> list[Text]:
