@@ -3,6 +3,7 @@
 # ruff: noqa: RUF001 - Chinese punctuation
 import pytest
 
+from nodegate.cli import main
 from nodegate.triage import place
 
 
@@ -106,3 +107,19 @@ def test_a_line_that_is_all_prefix_takes_bounded_time():
 )
 def test_a_kernel_log_is_named_after_its_machine_even_where_that_looks_like_a_model(name, node):
     assert place.of_path(name).node == node
+
+
+@pytest.mark.parametrize(
+    ("other", "said"), [("gpu02/rank1.log", "node (local rank 1)"), ("gpu02/rank2.log", "node of rank 1")]
+)
+def test_a_number_that_the_files_of_each_node_have_is_no_global_rank(tmp_path, capsys, other, said):
+    for name, line in {
+        "gpu01/rank1.log": "RuntimeError: CUDA error: uncorrectable ECC error encountered",
+        other: "[rank9]:[E302 08:30:00.123456 ProcessGroupNCCL.cpp:632] [Rank 9] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum=4, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600012 milliseconds",
+    }.items():
+        log = tmp_path / name
+        log.parent.mkdir(exist_ok=True)
+        log.write_text(f"[2026-03-02 08:20:00] node {name[:5]}: iteration 5\n[2026-03-02 08:20:02] {line}\n")
+    main(["triage", str(tmp_path)])
+    assert f"move the job off the {said} because" in capsys.readouterr().out

@@ -77,7 +77,7 @@ def read(
     Raises:
         UsageError: nothing could be read.
     """
-    reader = _Reader(Times(now_s, _about(sources.logs)))
+    reader = _Reader(Times(now_s, _about(sources.logs)), of_nodes=_numbers_of_nodes(sources.logs))
     names = reader.events.names
     names.home.update(homes or {})
     names.seen.update(nodes)
@@ -104,6 +104,15 @@ def read(
     clocks = zones.find(logs, list(reader.events.all()), names, given)
     case = Case(tuple(logs), (), reader.events, clocks, tuple(unread), sources.passed_over)
     return replace(case, events=tuple(_placed(_dated(list(_resolved(case)), case))))
+
+
+def _numbers_of_nodes(found: Iterable[Source]) -> frozenset[int]:
+    """The ranks that the names of job logs give on several nodes, `gpu01/rank0.log` and `gpu02/rank0.log`."""
+    nodes: dict[int, set[str]] = {}
+    for where in (place.of_path(source.name) for source in found if not source.kernel):
+        if where.rank is not None and where.node:
+            nodes.setdefault(where.rank, set()).add(where.node)
+    return frozenset(rank for rank, names in nodes.items() if len(names) > 1)
 
 
 def _names_of_files(logs: Sequence[Log], names: Names) -> set[str]:
@@ -136,6 +145,7 @@ class _Reader:
     times: Times
     events: Events = field(default_factory=Events)
     hits: dict[str, Hit | None] = field(default_factory=dict)
+    of_nodes: frozenset[int] = frozenset()  # numbers that each node's files have: local ranks
 
     def source(self, source: Source, searches: grep.Searches) -> list[Log]:
         """The logs of one source."""
@@ -153,6 +163,8 @@ class _Reader:
                 own = Remarks() if member else of_file
                 name = f"{source.name}/{member}" if member else source.name
                 where = Place(node=source.node) if source.node else place.of_path(name)
+                if where.rank in self.of_nodes:
+                    where = replace(where, rank=None, local_rank=where.rank)
                 log = Log(name, source.kernel, where, own, times=self.times, in_archive=bool(member))
                 logs += self._read(log, parts, positions)
             if of_file.said and not any(log.remarks is of_file for log in logs):

@@ -1,7 +1,7 @@
 """When a job is slow: its last intervals are above what is usual, cost it most of a minute, and not by chance.
 
-The training time is cut into intervals. Nearly all of the last 3, 4, 6, ... of them must be slow, and the fewer they are
-the slower: pauses are in some only. So a factor of three needs a minute, five percent a quarter of an hour. How often
+The training time is cut into intervals. Nearly all of the last 3, 4, 6, ... of them must be slow, the fewer they are
+the more: pauses are in some only. So a factor of three needs a minute, five percent a quarter of an hour. How often
 the intervals before were so slow says how probable that is without a cause: in a noisy job only large slow-downs are
 reported. bench/slow_jobs.py measures the delays and the false alarms.
 """
