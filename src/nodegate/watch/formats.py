@@ -17,7 +17,6 @@ from nodegate.watch.trainer_lines import TrainerLines
 Reader = Callable[[str], Reading | None] | type[TrainerLines | KerasBars]
 
 _MEGATRON = re.compile(r"iteration\s{1,20}([0-9]{1,13})/\s{0,20}([0-9]{1,13}) \|")
-_NEMO = re.compile(r"Training epoch [0-9]{1,9}, iteration [0-9]{1,12}/[0-9]{1,12} \|")
 _VERL = re.compile(r"(?:^|[\s)])step:([0-9]{1,13}) - ")
 _VERL_TIME = re.compile(r" - timing_s/(step|testing|save_checkpoint):([0-9.e+-]{1,40})(?= - |\s|$)")
 _BAR = re.compile(
@@ -39,7 +38,7 @@ def megatron(line: str) -> Reading | None:
     found = _MEGATRON.search(line)
     if found is None:
         return None
-    fields = _fields(line[found.end() :], all_whole=False)
+    fields = _fields(line[found.end() :])
     ms, s = (  # Primus writes two numbers, `6233.4/6240.1`: of this interval, and the mean of the run
         positive(fields.get(f"elapsed time per iteration ({unit})", "").partition("/")[0]) for unit in ("ms", "s")
     )
@@ -56,20 +55,6 @@ def megatron(line: str) -> Reading | None:
         tokens=whole(fields.get("consumed tokens")),
         tflops=positive(fields.get("throughput per GPU (TFLOP/s/GPU)", "").partition("/")[0]),
     )
-
-
-def nemo(line: str) -> Reading | None:
-    """NeMo 2 (ProgressPrinter): mean over the log interval; iterations count from 0."""
-    if "train_step_timing in s:" not in line:
-        return None
-    found = _NEMO.search(line)
-    if found is None:
-        return None
-    fields = _fields(line[found.end() :], all_whole=True)
-    step, seconds = whole(fields.get("global_step")), positive(fields.get("train_step_timing in s"))
-    if step is None or seconds is None:
-        return None
-    return Reading("nemo", step, seconds=seconds, batch=whole(fields.get("global_batch_size")))
 
 
 def verl(line: str) -> Reading | None:
@@ -136,7 +121,6 @@ def _name_of_bar(before: str) -> str:
 
 _READERS: dict[str, Reader] = {
     "megatron": megatron,
-    "nemo": nemo,
     "verl": verl,
     "llama-factory": llamafactory,
     "json": metrics,
@@ -157,10 +141,7 @@ def reader(form: Reader) -> Callable[[str], Reading | None]:
     return form() if isinstance(form, type) else form
 
 
-def _fields(text: str, *, all_whole: bool) -> dict[str, str]:
-    """`name: value | name: value |` by name; the text after the last bar may be cut: it counts if `all_whole`."""
-    parts = text.split("|", 100)
-    if not all_whole:
-        parts.pop()
-    pairs = (part.partition(":") for part in parts)
+def _fields(text: str) -> dict[str, str]:
+    """`name: value | name: value |` by name; the text after the last bar may be cut."""
+    pairs = (part.partition(":") for part in text.split("|", 100)[:-1])
     return {name.strip(): value.strip() for name, colon, value in pairs if colon}

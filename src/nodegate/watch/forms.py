@@ -13,7 +13,7 @@ from nodegate.watch.reading import Reading, reading
 _WHOLE, _NUMBER = "[0-9]{1,13}", "[0-9.e+-]{1,20}"
 # What stands for a group of `reading` in a pattern: <s> for (?P<s>...).
 _GROUPS = {
-    **dict.fromkeys(("iteration", "total", "epoch", "iterations", "elapsed", "elapsed_ms"), _WHOLE),
+    **dict.fromkeys(("iteration", "total", "epoch", "iterations", "elapsed", "elapsed_ms", "batch"), _WHOLE),
     **dict.fromkeys(("s", "lap", "mfu"), _NUMBER),
     "per_s": "[0-9.,eE+-]{1,40}",
 }
@@ -42,6 +42,12 @@ class Form:
 
 
 FORMS = (
+    # NeMo 2 (ProgressPrinter): mean over the log interval; iterations count from 0.
+    Form(
+        *("nemo", "train_step_timing in s: "),
+        r"Training epoch [0-9]{1,9}, iteration [0-9]{1,12}/[0-9]{1,12} \|(?:.{0,400}?\bglobal_batch_size: <batch> )?"
+        r".{0,400}?\bglobal_step: <iteration> .{0,800}?\btrain_step_timing in s: <s>",
+    ),
     # NeMo 1 and Lightning: the values behind the progress bar, where it says the time of a step.
     Form(
         *("nemo-bar", "train_step_timing in s="),
