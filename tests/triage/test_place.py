@@ -20,6 +20,8 @@ from nodegate.triage import place
             *(None, "gpu-11", 6, "gpu-11:393849:395082 [6] transport/net_ib.cc:253 NCCL WARN boom"),
         ),
         ("RuntimeError: Rank 180, node gpu05-T14, device 2, iteration 3: x", 180, "gpu05-T14", 2, None),
+        ("E external/xla/xla/stream_executor/a.cc:414] w-31 rank 31: boom", 31, "", None, "boom"),
+        ("E external/xla/xla/a.cc:414] Peer rank 31: boom", None, "", None, None),
         ("srun: error: gpu-12: task 3: Exited with exit code 1", 3, "gpu-12", None, None),
         ("srun: error: Node failure on gpu-137", None, "gpu-137", None, None),
     ],

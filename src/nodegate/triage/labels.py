@@ -82,6 +82,8 @@ LABEL = re.compile(
             rf"{_NO_WORDS}{_RANK}{_NUMBER}(?: ?[:|｜\]\[] ?| - (?=\S)| (?=[\w.]{{1,60}}:))",
             rf"\b{_RANK}[ _:=]?({_N}) ?(?:\| |- (?=\S))",
             rf"^(?:RANK_|{_RANK} ?)({_N}): ",  # Hydra's pattern, prints
+            # behind the position in the source that ends a prefix of glog, and perhaps a host
+            rf"\.(?:cc|cpp|cu|h|py):[0-9]{{1,6}}\] (?:[\w.-]{{0,60}}[0-9] )?{_RANK}{_NUMBER}: ",
             rf": rank({_N})\[[0-9]{{1,10}}\]\[\w{{1,60}}\]: ",  # Composer
             rf"^- ({_N}) - [\w.]{{1,80}} - [\w.]{{1,80}}:[0-9]{{1,6}} - [A-Z]{{4,8}} :: ",  # Levanter
             rf"^TP({_N})(?: EP[0-9]{{1,7}})?\] ",  # SGLang: the only kind of rank that it has
