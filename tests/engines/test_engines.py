@@ -161,7 +161,12 @@ def sent_by(request: Request, lease_s: float = 30.0) -> bytes:
         assert task.stdout is not None
         task.stdin.write(given)
         task.stdin.flush()  # its end would be ours
-        return task.stdout.read()
+        sent = []
+        while not sent or not sent[-1].startswith(b"M end "):
+            sent.append(task.stdout.readline())
+        task.stdin.close()
+        assert task.stdout.read() == b""
+        return b"".join(sent)
 
 
 def labelled(sent: bytes, label: int) -> bytes:
@@ -200,6 +205,18 @@ def test_what_is_not_whole_is_no_answer(harm: object) -> None:
     request = Request(["head", "-c", "3000", "/dev/zero"], 20.0)
     step = _Step("M", request)
     step.feed(labelled(harm(sent_by(request)), 0))  # type: ignore[operator]
+    assert step.answers(["n1"]) == {}
+
+
+def test_a_program_that_the_end_of_its_step_has_ended_is_no_answer() -> None:
+    request = Request(["sleep", "60"], 90.0)
+    argv = guard_argv(sys.executable, as_root=False, lease_s=30)
+    given = _input("M", request, Connection(python=sys.executable, lease_s=30.0))
+    environ = {"SLURMD_NODENAME": "n1", "PATH": "/usr/bin:/bin"}
+    sent = subprocess.run(argv, input=given, stdout=subprocess.PIPE, env=environ, check=False).stdout
+    step = _Step("M", request)
+    step.feed(labelled(sent, 0))
+    assert b"M end " in sent
     assert step.answers(["n1"]) == {}
 
 

@@ -67,6 +67,8 @@ class _Step:
             if int(size) != len(task.data) or hashlib.sha256(task.data).hexdigest() != digest:
                 raise ValueError("not what was sent")
             output = output_in(bytes(task.data), self.request, time.monotonic() - self.began_s)
+            if output.exit_code is None and not output.timed_out:
+                raise ValueError("the step ended the program")
             task.answer = Answer(output, time.time())
         elif int(word) == task.next and len(task.data) < 2 * self.request.max_output_bytes + CHUNK_BYTES:
             (piece,) = rest
