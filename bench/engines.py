@@ -51,7 +51,7 @@ def _cost(slurm: Cluster, folder: Path, more: Sequence[str]) -> Cost:
     command = [*slurm.lab.space.in_network(), sys.executable, "-m", "pytest", "--inventory", "hosts.yaml"]
     run = measure([*command, *more, *ASKED], folder, PATH=path, PYTHONPATH=str(ROOT), PY_COLORS="0")
     facts = [json.loads(file.read_text()) for file in folder.glob("reports/latest/evidence/*/facts.json")]
-    if [each["error"] for each in facts] != [None] * len(names):
+    if [each.get("error") for each in facts] != [None] * len(names):
         raise SystemExit(f"not every node was reached: {run.said[-2000:]}")
     return run.cost
 

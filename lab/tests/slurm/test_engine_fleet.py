@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lab.nodes.node import LabNode
+    from nodegate.engines.engine import Reach
 
 CONF = "KillOnBadExit=1\nWaitTime=5\nTaskProlog=/etc/slurm/task-prolog\nMessageTimeout=10\n"
 FAULTS = {
@@ -93,32 +95,131 @@ def test_the_same_by_slurm_and_by_ssh(fleet: Cluster, tmp_path: Path, monkeypatc
     assert (ours(fleet), at_work(fleet)) == ("", [])
 
 
-def test_a_hung_slurmd_costs_its_node_alone(fleet: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hung = fleet.workers[7]
-    monkeypatch.setenv("PATH", f"{fleet.programs(tmp_path)}:{os.environ['PATH']}")
-    nodes = [Node(each.name, Connection(transport="slurm", lease_s=30.0)) for each in fleet.workers]
+BAD = 7  # the node on which something ends
+ENDS = {  # what ends in a step of sixteen, by a command on the controller or on the bad node: nodes that do not answer
+    "nothing": ("controller", "true", "none"),
+    "srun": ("controller", "pkill -9 -o srun", "none"),
+    "srun and its shepherd": ("controller", "pkill -9 srun", "none"),
+    "the step": ("controller", "scancel $(squeue -h -s -n nodegate-hold -o %i | grep -v '[a-z]')", "none"),
+    "the job": ("controller", "scancel -n nodegate-hold", "all"),
+    "slurmd killed": ("node", "pkill -9 slurmd", "bad"),
+    "slurmd stopped": ("node", "pkill -STOP slurmd", "bad"),
+    "slurmstepd": ("node", "pkill -9 slurmstepd", "bad"),
+    "the task": ("node", "pkill -9 -o -f '[n]odegate-guard'", "none"),
+}
+
+
+@contextlib.contextmanager
+def lent(fleet: Cluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Reach, list[Node]]]:
+    """All nodes, lent by a job; afterwards nothing of ours is there and slurmd runs everywhere."""
+    monkeypatch.setenv("PATH", f"{fleet.programs(folder)}:{os.environ['PATH']}")
+    nodes = [Node(each.name, Connection(transport="slurm", lease_s=15.0)) for each in fleet.workers]
     reach = engine("slurm").reach(nodes)
     try:
         assert reach.hold([node.name for node in nodes], time.time() + 900, ended=lambda: False).refused == {}
-        hung.run("pkill", "-STOP", "slurmd")
-        begun = time.monotonic()
-        answers = reach.at_once(Request(["sh", "-c", "hostname; exit 3"], 30), nodes)
-        took_s = time.monotonic() - begun
+        yield reach, nodes
     finally:
-        hung.run("pkill", "-CONT", "slurmd")
         reach.give_back()
-    assert set(answers) == {node.name for node in nodes} - {hung.name}
-    assert all(answer.output.exit_code == 3 for answer in answers.values())
-    assert took_s < 180
+        fleet.workers[BAD].run("pkill", "-CONT", "slurmd", check=False)
+        fleet.workers[BAD].run("systemctl", "restart", "slurmd")
     fleet.wait_for(lambda: ours(fleet) or "none", "none")
+    fleet.wait_for(lambda: " ".join(at_work(fleet)) or "none", "none", 60)
+    for node in fleet.workers:
+        fleet.wait_for(lambda node=node: f"{fleet.state(node)}.", "idle.")  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("what", ENDS)
+def test_what_ends_in_a_step_of_sixteen_costs_its_node_alone(
+    fleet: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    where, command, lost = ENDS[what]
+    with lent(fleet, tmp_path, monkeypatch) as (reach, nodes):
+        bad = fleet.workers[BAD]
+        there = bad if where == "node" else fleet.controller
+        # One ends at once with a code: with the site's KillOnBadExit and WaitTime it would end the others.
+        request = Request(["sh", "-c", f"hostname; test $(hostname) = {fleet.workers[2].name} && exit 7; sleep 20"], 60)
+        begun = time.monotonic()
+        if what.startswith("slurmd"):
+            there.run("sh", "-c", command)
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(reach.at_once, request, nodes)
+            fleet.wait_for(
+                lambda: "nodegate-guard" if asked.done() else " ".join(bad.processes().values()), "nodegate-guard"
+            )
+            if not what.startswith("slurmd"):
+                there.run("sh", "-c", command)
+            answers = asked.result()
+        missing = {"none": set(), "bad": {bad.name}, "all": {node.name for node in nodes}}[lost]
+        assert set(answers) == {node.name for node in nodes} - missing
+        for name, answer in answers.items():
+            assert answer.output.stdout == f"{name}\n".encode()
+            assert answer.output.exit_code == (7 if name == fleet.workers[2].name else 0)
+        assert time.monotonic() - begun < 180
+
+
+def test_lines_longer_than_a_message_of_slurm_arrive_whole(
+    fleet: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line of 1,025 bytes is cut by srun; what is framed is not."""
+    with lent(fleet, tmp_path, monkeypatch) as (reach, nodes):
+        (job,) = ours(fleet).split()[:1]
+        for size in (1024, 1025):
+            lines = f"for i in range(200): print(str(i).rjust({size - 1}, '.'))"
+            whole = "".join(f"{i}".rjust(size - 1, ".") + "\n" for i in range(200)).encode()
+            answers = reach.at_once(Request(["python3", "-c", lines], 60), nodes)
+            assert set(answers) == {node.name for node in nodes}
+            assert {answer.output.stdout == whole for answer in answers.values()} == {True}
+            raw = ["srun", f"--jobid={job}", "--overlap", "-N16", "-n16", "--label", "python3", "-c", lines]
+            said = fleet.controller.run(*raw, limit_s=120).splitlines()
+            assert len([line for line in said if len(line.partition(": ")[2]) == size - 1]) == (
+                16 * 200 if size == 1024 else 0
+            )
+
+
+def test_what_slurm_does_not_reach_is_told_or_goes_by_ssh_where_a_file_says_so(
+    fleet: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drained, other, killed, stopped = (fleet.workers[number] for number in (1, 4, 10, 13))
+    (tmp_path / "by-ssh.yaml").write_text(
+        fleet.lab.inventory([other.name], {other.name: {"ansible_connection": "ssh"}})
+    )
+    for node in (drained, other):
+        fleet.drain(node, "for a test")
+    try:
+        more = ("--inventory", "slurm:[gpu]", "--inventory", str(tmp_path / "by-ssh.yaml"))
+        with start(fleet, tmp_path / "run", *more, monkeypatch=monkeypatch) as run:
+            run.wait_for(lambda: ours(fleet).endswith("RUNNING"))
+            killed.run("pkill", "-9", "slurmd")
+            stopped.run("pkill", "-STOP", "slurmd")
+            outcome = run.outcome()
+    finally:
+        stopped.run("pkill", "-CONT", "slurmd", check=False)
+        for node in (killed, stopped):
+            node.run("systemctl", "restart", "slurmd")
+        for node in (drained, other):
+            fleet.resume(node)
+    assert "it is drained in Slurm, which then starts nothing on it" in outcome.words(drained.name, "node.reachable")
+    bad = {drained.name, killed.name, stopped.name}
+    reached = {node for node, check, verdict, _ in said(outcome) if check == "node.reachable" and verdict == "pass"}
+    assert reached == {node.name for node in fleet.workers} - bad
+    judged = {node for node, check, verdict, _ in said(outcome) if check == "gpu.count" and verdict == "pass"}
+    assert judged == reached
+    assert at_work(fleet) == []
+    fleet.wait_for(lambda: ours(fleet) or "none", "none")  # the node whose slurmd was killed has ended it too
+
+
+@pytest.mark.parametrize(
+    ("end", "and_also"),
+    [(signal.SIGKILL, ""), (signal.SIGSTOP, ""), (signal.SIGKILL, "pkill -9 srun; pkill -9 scancel; true")],
+    ids=["killed", "stopped", "its machine gone"],
+)
 def test_a_killed_or_stopped_controller_leaves_nothing(
-    fleet: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: signal.Signals
+    fleet: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: signal.Signals, and_also: str
 ) -> None:
     with start(fleet, tmp_path / "run", "--inventory", "slurm:[gpu]", monkeypatch=monkeypatch) as run:
         run.wait_for(lambda: ours(fleet).endswith("RUNNING"))
+        run.wait_for(lambda: len(at_work(fleet)) > 4)
         run.process.send_signal(end)
+        fleet.controller.run("sh", "-c", and_also)
         fleet.wait_for(lambda: ours(fleet) or "none", "none", LENT_S)
         fleet.wait_for(lambda: " ".join(at_work(fleet)) or "none", "none", 60)
