@@ -61,8 +61,8 @@ class LabNode:
 
     def processes(self) -> dict[int, str]:
         """The command line of each process on the node, by its number there."""
-        lines = [line.split(None, 1) for line in self.run("ps", "-eo", "pid=,args=").splitlines()]
-        return {int(pid): args for pid, args in lines if not args.startswith("ps -eo")}
+        lines = [line.split(None, 1) for line in self.run("ps", "-wweo", "pid=,args=").splitlines()]
+        return {int(pid): args for pid, args in lines if not args.startswith("ps -wweo")}
 
     def kernel_says(self, text: str, limit_s: float = 30.0) -> None:
         """Print a kernel message: the node's own journald takes it from /dev/kmsg, as it takes the kernel's."""
