@@ -97,6 +97,11 @@
     size(Math.max(10, Math.min(26, Math.floor(room))));
   };
 
+  const go = (target, from) => { // the next Tab goes on from there
+    target.focus({ preventScroll: true });
+    from.scrollIntoView();
+  };
+
   // ---- filter and sort --------------------------------------------------------------------------------------------
   const find = byId("find"), pick = byId("pick"), shown = byId("shown"), chips = byId("chips");
   const boxes = data.verdicts.map((word, index) => {
@@ -167,8 +172,9 @@
     if (!found) return;
     if (found.body.hidden) { causeControls.reset(); showCauses(); }
     bodies.forEach((body) => body.classList.toggle("mark", body === found.body));
-    found.body.querySelector(".more details").open = true;
-    found.body.scrollIntoView();
+    const folded = found.body.querySelector(".more details");
+    folded.open = true;
+    go(folded.firstElementChild, found.body);
   };
   if (causeControls) {
     causeControls.addEventListener("input", showCauses);
@@ -290,7 +296,7 @@
       const folded = line.closest("details");
       if (folded) folded.open = true;
     });
-    byId("node").scrollIntoView();
+    go(byId("h-node"), byId("node"));
   };
   const place = (event, cell) => {
     const from = parseFloat(getComputedStyle(cell).paddingLeft) - (wide - 7) / 2;

@@ -58,7 +58,7 @@ def print_pdf(path, out):
 
 
 def _chromium(path, *options, fragment=""):
-    with _profile() as profile:
+    with profile_folder() as profile:
         return subprocess.run(
             [
                 chromium(),
@@ -77,7 +77,7 @@ def _chromium(path, *options, fragment=""):
 
 
 @contextmanager
-def _profile():
+def profile_folder():
     """An empty profile for each start; a child of the browser may write to it a moment longer than the browser runs."""
     folder = tempfile.mkdtemp(prefix="chromium-")
     try:

@@ -202,8 +202,10 @@ class Finding:
         """Quantity and value: "link width 8 lanes"; where the quantity names what is counted, "3 remapped rows"."""
         value = with_unit(self.observed, self.unit, exact=self._exact)
         count, _, unit = value.partition(" ")
-        counted = next((word for word in self.quantity.split() if word.lower().endswith(unit.lower())), "")
-        if len(unit) < _SHORTEST_NOUN or not counted or spoken() != "en":
+        counted = ""
+        if len(unit) >= _SHORTEST_NOUN and spoken() == "en":
+            counted = next((word for word in self.quantity.split() if word.lower().endswith(unit.lower())), "")
+        if not counted:
             return f"{phrase(self.quantity)} {value}".strip()
         noun = _PLURAL.sub("", counted) if count == "1" else counted
         return f"{count} {self.quantity.replace(counted, noun, 1)}"

@@ -76,6 +76,8 @@ class _Page:
 
     def text(self, text: str) -> int:
         """The number of a text; equal texts share one."""
+        if (known := self.texts.get(text)) is not None:
+            return known
         shown = visible(text)
         if shown not in self.texts:
             self.characters += len(shown)

@@ -85,9 +85,10 @@ def _numbers(nodes: Iterable[NodeReport]) -> Iterator[tuple[NodeReport, str, Fin
     for node in nodes:
         for record in node.records:
             for finding in record.findings:
-                value = number(finding.observed)
-                if (finding.metric or finding.quantity) and value is not None:
-                    yield node, record.check, finding, value
+                if finding.quantity or finding.metric:
+                    value = number(finding.observed)
+                    if value is not None:
+                        yield node, record.check, finding, value
 
 
 class _Seen:
@@ -97,21 +98,24 @@ class _Seen:
         self.values = array("d")
         self.lowest: _Where | None = None
         self.highest: _Where | None = None
-        self.limits: Counter[float] = Counter()
-        self.applied: set[Applied] = set()
+        self.limits: Counter[tuple[float, str]] = Counter()  # value and direction
+        self._kinds = dict[tuple[float, str], list[LimitKind]]()
         self.passed, self.accepted = 0, array("d")
         self.beyond, self.named = array("d"), list[tuple[float, str]]()
         self.quantities: set[str] = set()
-        self.nodes, self._node = 0, ""
+        self.nodes, self._node, self._good = 0, "", False
 
     def add(self, value: float, of: NodeReport, finding: Finding) -> None:
         """One finding; those of a node come one after the other."""
-        node, values = of.node, [value] * len(finding.parts)
+        node, values = of.node, (value,) * (1 + len(finding.also))
         self.values.extend(values)
-        if of.verdict in GOOD:
+        if of.node != self._node:
+            self.nodes, self._node, self._good = self.nodes + 1, node, of.verdict in GOOD
+        if self._good:
             self.accepted.extend(values)
-        self.passed += len(values) * (finding.verdict is Verdict.PASS)
-        if finding.verdict in NOT_PASSED:
+        if finding.verdict is Verdict.PASS:
+            self.passed += len(values)
+        elif finding.verdict in NOT_PASSED:
             self.beyond.extend(values)
             self.named += [(value, _at(node, part)) for part in finding.parts[: MOST_NAMED - len(self.named)]]
         # of equal values the node by name, in whatever order the nodes come
@@ -119,12 +123,17 @@ class _Seen:
             self.lowest = value, node, finding
         if self.highest is None or value > self.highest[0] or (value == self.highest[0] and node >= self.highest[1]):
             self.highest = value, node, finding
-        if finding.limit and (limit := number(finding.limit.value)) is not None:
-            self.limits[limit] += 1
-            self.applied.add(Applied(limit, finding.limit.direction, finding.limit.kind))
+        if (limit := finding.limit) and (least := number(limit.value)) is not None:
+            key = (least, limit.direction)
+            self.limits[key] += 1
+            if (kinds := self._kinds.get(key)) is None or limit.kind is not kinds[-1]:
+                self._kinds.setdefault(key, []).append(limit.kind)
         self.quantities.add(finding.quantity)
-        self.nodes += node != self._node
-        self._node = node
+
+    @property
+    def applied(self) -> list[Applied]:
+        """The limits that values were held to."""
+        return sorted({Applied(*key, kind) for key, kinds in self._kinds.items() for kind in kinds})
 
 
 def number(value: object) -> float | None:
@@ -136,7 +145,10 @@ def number(value: object) -> float | None:
 
 def _measurement(key: _Key, seen: _Seen) -> Measurement:
     values = array("d", sorted(seen.values))  # a fleet has a million
-    middle = median(values)
+    middle, applied = median(values), seen.applied
+    held = Counter[float]()
+    for (value, _), count in seen.limits.items():
+        held[value] += count
     platform, check, metric, unit = key
     return Measurement(
         platform=platform,
@@ -150,12 +162,12 @@ def _measurement(key: _Key, seen: _Seen) -> Measurement:
         mad=median(abs(value - middle) for value in values),
         lowest_at=_place(seen.lowest, values),
         highest_at=_place(seen.highest, values),
-        limit=max(seen.limits, key=lambda limit: (seen.limits[limit], -limit), default=None),
-        limits=tuple(sorted(seen.applied)),
+        limit=max(held, key=lambda limit: (held[limit], -limit), default=None),
+        limits=tuple(applied),
         passed=seen.passed,
         accepted=array("d", sorted(seen.accepted)),
         beyond=array("d", sorted(seen.beyond)),
-        named=tuple(sorted(seen.named, reverse=any(each.direction == AT_MOST for each in seen.applied))),
+        named=tuple(sorted(seen.named, reverse=any(each.direction == AT_MOST for each in applied))),
     )
 
 

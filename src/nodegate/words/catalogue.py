@@ -84,6 +84,8 @@ def term(text: str) -> str:
 
 def phrase(text: str) -> str:
     """A sentence of a finding, a table or a site; what the catalogue does not have is marked as in its own language."""
+    if _SPOKEN.get() == "en":
+        return text
     return say("“{text}”", text=text) if is_foreign(text) else term(text)
 
 

@@ -1,7 +1,11 @@
 """One dot a value: a metric over the fleet, with its limit, its median, and what did not pass named."""
 
+from bisect import bisect_left
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from html import escape
+from itertools import pairwise
+from operator import sub
 
 from markupsafe import Markup
 
@@ -25,24 +29,28 @@ def finding(entry: Measurement) -> str:
 def dots(entry: Measurement) -> Markup:
     """SVG of all values; those that did not pass stand in a lane of their own, the worst of them with their names."""
     along = axis(entry.values, WIDTH, entry.limit, entry.median)
-    others = Counter(entry.values) - Counter(entry.beyond)
+    others = {at: n for at, n in enumerate(map(sub, _columns(entry.values, along), _columns(entry.beyond, along))) if n}
     unnamed = Counter(entry.beyond) - Counter(value for value, _ in entry.named)
     drawn = [f'<path class="middle" d="M{along.at(entry.median):.4g} 0V{HEIGHT}"/>']
     if entry.limit is not None and along.holds(entry.limit):
         drawn.append(f'<path class="limit" d="M{along.at(entry.limit):.4g} 0V{HEIGHT}"/>')
     if others:
-        drawn.append(_others(others, along, is_good=entry.passed == others.total()))
+        drawn.append(_others(others, is_good=entry.passed == sum(others.values())))
     places = {int(along.at(value)) for value in unnamed}
     drawn += [f'<path class="bad" d="M{at} {HEIGHT - _LANE}h2v{_LANE}h-2z"/>' for at in sorted(places)]
     drawn += [_bad(value, where, entry.unit, along) for value, where in entry.named]
     return svg(WIDTH, HEIGHT, "".join(drawn), escape(visible(finding(entry))), "dots")
 
 
-def _others(values: Counter[float], along: Axis, *, is_good: bool) -> str:
+def _columns(held: Sequence[float], along: Axis) -> list[int]:
+    """How many of sorted values stand in each column."""
+    wide = (along.high - along.low) * _STEP / WIDTH
+    ends = (bisect_left(held, along.low + wide * at) for at in range(1, WIDTH // _STEP))
+    return [end - begin for begin, end in pairwise((0, *ends, len(held)))]
+
+
+def _others(columns: Mapping[int, int], *, is_good: bool) -> str:
     """Dots, or bars; in the colour of what passed only where all of them did."""
-    columns: Counter[int] = Counter()
-    for value, count in values.items():
-        columns[min(WIDTH // _STEP - 1, int(along.at(value) / _STEP))] += count
     most, floor = max(columns.values()), HEIGHT - _LANE
     if most <= _MOST_HIGH:
         places = ((at, level) for at, count in sorted(columns.items()) for level in range(count))

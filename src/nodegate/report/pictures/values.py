@@ -64,8 +64,11 @@ def every_value(nodes: Iterable[NodeReport]) -> dict[tuple[Kind, str, str], Valu
     found: dict[tuple[Kind, str, str], Values] = {}
     for node in sorted(nodes, key=lambda node: natural(node.node)):
         for finding in (each for record in node.records for each in record.findings):
-            kind = finding.part.kind
-            if finding.metric not in METRICS.get(kind, ()) or finding.verdict not in _WORST_FIRST:
+            if (
+                not finding.metric
+                or finding.metric not in METRICS.get(kind := finding.part.kind, ())
+                or finding.verdict not in _WORST_FIRST
+            ):
                 continue
             if (value := number(finding.observed)) is None:
                 continue
