@@ -37,6 +37,7 @@ update numbers set value = ? where series in (select sequences.id from sequences
 join quantities on quantities.id = quantity where metric = 'burn.bf16_tflops' and parts.id in (
 select part from places where node = 'hgx01' and slot = 'GPU 1'))
 """
+PLACES = (("", part.NODE, 0),) * 2
 MOVE = re.compile(r"M([\d.]+) ([\d.]+)(?:h0|v-([\d.]+)h\d)")
 
 
@@ -76,7 +77,7 @@ def test_each_dot_is_a_value_and_what_did_not_pass_is_named(metric: str, run: Op
 
 def test_many_values_are_bars_of_equal_measure() -> None:
     held = tuple(float(at % 7) for at in range(700))
-    entry = Measurement("p", "c", "m", "q", "GB/s", tuple(sorted(held)), 100, 3.0, 2.0, "", "", -1.0, passed=700)
+    entry = Measurement("p", "c", "m", "q", "GB/s", tuple(sorted(held)), 100, 3.0, 2.0, *PLACES, -1.0, passed=700)
     assert len({high for _, _, high in MOVE.findall(dots.dots(entry))}) == 1
     assert dots.finding(entry) == "700 of 700 passed"
     assert dots.finding(replace(entry, limit=None)) == "700 values without a limit"

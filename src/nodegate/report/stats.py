@@ -11,7 +11,7 @@ from statistics import median
 from typing import NamedTuple
 
 from nodegate.records.finding import AT_MOST, Finding, LimitKind
-from nodegate.records.part import Kind, Part
+from nodegate.records.part import NODE, Kind, Part
 from nodegate.records.run import NodeReport
 from nodegate.records.verdict import GOOD, Verdict
 from nodegate.words.catalogue import say
@@ -20,6 +20,7 @@ NOT_PASSED = (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)  # of a value; one that
 MOST_NAMED = 60  # values of a metric that are named one by one: beyond them a picture is not read any more
 _Key = tuple[str, str, str, str]  # platform, check, metric, unit
 _Where = tuple[float, str, "Finding"]  # a value, the node, what was found
+Place = tuple[str, Part, int]  # node, part, and how many more have the same value
 
 
 class Applied(NamedTuple):
@@ -34,11 +35,10 @@ class Applied(NamedTuple):
 class Measurement:
     """All numeric values of one metric of one check on one platform. `mad` is the median absolute deviation.
 
-    Each part counts, those folded into one finding too. `quantity` is the metric's name for people. `lowest_at` and
-    `highest_at` name node and part, and how many more have the same value. `limit` is the one that most findings were
-    held to, of several the lowest; None where there is no numeric limit. `values` are sorted. `limits` are all that
-    were applied, `passed` is how many values passed, `accepted` are the sorted values of accepted nodes,
-    `beyond` those that did not pass, and `named` some of them with node and part, the worst first.
+    Each part counts, those folded into one finding too. `quantity` is the metric's name for people. `limit` is the one
+    that most findings were held to, of several the lowest; None where there is no numeric limit. `values` are sorted.
+    `limits` are all that were applied, `passed` is how many values passed, `accepted` are the sorted values of accepted
+    nodes, `beyond` those that did not pass, and `named` some of them with node and part, the worst first.
     """
 
     platform: str
@@ -50,14 +50,24 @@ class Measurement:
     nodes: int
     median: float
     mad: float
-    lowest_at: str
-    highest_at: str
+    lowest_place: Place
+    highest_place: Place
     limit: float | None
     limits: tuple[Applied, ...] = ()
     passed: int = 0
     accepted: Sequence[float] = ()
     beyond: Sequence[float] = ()
     named: tuple[tuple[float, str], ...] = ()
+
+    @property
+    def lowest_at(self) -> str:
+        """Node and part, and how many more have the same value, in the language that is spoken."""
+        return _said(*self.lowest_place)
+
+    @property
+    def highest_at(self) -> str:
+        """As `lowest_at`."""
+        return _said(*self.highest_place)
 
     @property
     def lowest(self) -> float:
@@ -160,8 +170,8 @@ def _measurement(key: _Key, seen: _Seen) -> Measurement:
         nodes=seen.nodes,
         median=middle,
         mad=median(abs(value - middle) for value in values),
-        lowest_at=_place(seen.lowest, values),
-        highest_at=_place(seen.highest, values),
+        lowest_place=_place(seen.lowest, values),
+        highest_place=_place(seen.highest, values),
         limit=max(held, key=lambda limit: (held[limit], -limit), default=None),
         limits=tuple(applied),
         passed=seen.passed,
@@ -180,14 +190,16 @@ def _in_common(quantities: set[str]) -> str:
     return " ".join(word for word, _ in common).removesuffix("GPU").rstrip()
 
 
-def _place(where: _Where | None, values: Sequence[float]) -> str:
+def _place(where: _Where | None, values: Sequence[float]) -> Place:
     """Node and part that have a value, and how many more do: values are sorted, so equal ones are at one end."""
     if where is None:
-        return ""
+        return "", NODE, 0
     value, node, finding = where
-    alike = bisect_right(values, value) - bisect_left(values, value)
-    place = _at(node, finding.part)
-    return place if alike == 1 else say("{part} + {n} more", part=place, n=alike - 1)
+    return node, finding.part, bisect_right(values, value) - bisect_left(values, value) - 1
+
+
+def _said(node: str, part: Part, more: int) -> str:
+    return say("{part} + {n} more", part=_at(node, part), n=more) if more else _at(node, part)
 
 
 def _at(node: str, part: Part) -> str:
