@@ -7,7 +7,7 @@ wanted="gcc iproute2 libc6-dev mmdebstrap openssh-client openssh-server pciutils
 case ${1:-tests} in
 tests) # a browser with a Chinese font, metrics servers and an exporter, the login shells of users
     wanted="$wanted chromium fish fonts-wqy-zenhei prometheus prometheus-alertmanager prometheus-node-exporter tcsh victoria-metrics zsh" ;;
-lab) wanted="$wanted busybox-static cpio e2fsprogs procps zstd" ;;
+lab) wanted="$wanted buildah busybox-static cpio e2fsprogs procps zstd" ;;
 *) wanted="$*" ;;
 esac
 missing=""

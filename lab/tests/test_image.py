@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lab import debian
+from lab.run import ROOT
 
-ROOT = Path(__file__).parents[2]
 BASE = "docker.io/library/debian:bookworm-slim"
 TRUSTED = "/etc/ssl/certs/ca-certificates.crt"  # pip's in the build: this machine's way out may need it
 LIMIT_S = 1500
