@@ -151,7 +151,7 @@ def _owners(report: Report) -> dict[str, str]:
 
 
 def boxes(report: Report) -> tuple[str, str]:
-    """What stands at the end of each printed page: run, start and manifest; and its number of how many, both NUL."""
+    """The line at the end of each printed page: run, start and manifest; and its number of how many, both NUL."""
     run = report.run
     manifest = run.manifest_sha256[:16] or "-"
     left = f"{run.id}  {utc(run.started_epoch_s)}  SHA-256 {manifest}"

@@ -118,7 +118,7 @@ def _bodies(pages: Sequence[str], here: str, html: str, report: Report) -> tuple
 
 
 def _signs_differ(pages: Sequence[str], here: str) -> Iterator[str]:
-    """Each place where the pages have another text than the run, with what stands before it."""
+    """Each place where the pages have another text than the run, with the signs before it."""
     there, ends = "".join(pages), list(accumulate(map(len, pages)))
     at = on = 0  # here, there
     while here[at:] != there[on:]:
