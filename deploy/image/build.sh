@@ -7,4 +7,5 @@ rm -rf /var/lib/apt/lists/*
 python3 -m venv /opt/nodegate
 /opt/nodegate/bin/pip install --no-cache-dir "$(echo /tmp/nodegate/nodegate-*.whl)[kubernetes,xlsx]"
 ln -s /opt/nodegate/bin/nodegate /usr/local/bin/nodegate
-useradd --system --uid 10001 --create-home --home-dir /var/lib/nodegate nodegate
+groupadd --system --gid 10001 nodegate
+useradd --system --uid 10001 --gid 10001 --create-home --home-dir /var/lib/nodegate nodegate
