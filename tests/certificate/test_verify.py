@@ -57,7 +57,7 @@ def test_a_paper_and_its_run_are_equal(run: Path, name: str, capsys: pytest.Capt
             "GPU 2 1659990000003</span>",
             "hgx10: GPU21659990000003 on the paper, GPU21659990000002 in the run",
         ),
-        ("657 TFLOPS", "567 TFLOPS", "bf16rateatleast567TFLOPS(shar"),
+        ("657 TFLOPS", "567 TFLOPS", "bf16rateatleast567TFLOPS(plat on the paper, "),
         ("[result: refused]", "[result: accepted]", "result: accepted on the paper, refused in the run"),
         ("<span>rejected</span>", "<span>accepted</span>", "hgx02: accepted on the paper, rejected in the run"),
         ("[run: run2]", "[run: run3]", "run: run3 on the paper, run2 in the run"),
