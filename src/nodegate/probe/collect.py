@@ -165,7 +165,7 @@ def program(
         limits_s: time limits in seconds, in place of a section's own.
         programs: what is looked for on the node in addition to the usual tools.
         folders: where a file is written, read back and removed.
-        lent: an engine's job has lent the node to the run: it is not told among the jobs there.
+        lent: an engine's job has lent the node to the run: that job is not listed there.
 
     Raises:
         UsageError: pynvml is not installed here, or is not the one of nvidia-ml-py.
