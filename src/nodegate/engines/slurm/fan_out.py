@@ -128,12 +128,14 @@ def fan_out(
     try:
         channel.send(_input(marker, request, connection), START_S)
         BEAT.keep(kept)
-        limit = time.monotonic() + request.timeout_s + LAUNCH_S + END_S
+        limit, all_begun = time.monotonic() + request.timeout_s + LAUNCH_S + END_S, False
         while time.monotonic() < limit and not kept.is_silent:
             data = channel.receive(0.5)
             if data == b"":
                 break
             step.feed(data or b"")
+            if not all_begun and len(step.tasks) == len(names):  # srun does not end where a slurmstepd was killed
+                limit, all_begun = time.monotonic() + request.timeout_s + END_S, True
             if len(step.answers(names)) == len(names):
                 break
     except (OSError, ValueError):
