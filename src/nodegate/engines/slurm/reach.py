@@ -76,6 +76,9 @@ class SlurmReach(SlurmHold):
         why = super().give_back()
         if not why:
             BEAT.leave(self)
+            for sign in self._signs:
+                sign.kill()  # its jobs are gone
+                sign.wait()
         return why
 
     def connect(self, node: Node, *, answer_s: float) -> CommandSession:
