@@ -214,6 +214,7 @@ def test_every_check_passes_somewhere_or_says_why_not():
         "nccl_groups.nvlink_between",  # the same
         "lemons.fails_again",  # a record of weeks
         "host.ports",  # a site that names ports
+        "upkeep.written",  # a site that names a folder
         "ordered.parts",  # a site that demands something, as for the next three
         "ordered.serials",
         "ordered.settings",
