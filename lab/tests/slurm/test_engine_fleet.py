@@ -154,7 +154,7 @@ def test_what_ends_in_a_step_of_sixteen_costs_its_node_alone(
         for name, answer in answers.items():
             assert answer.output.stdout == f"{name}\n".encode()
             assert answer.output.exit_code == (7 if name == fleet.workers[2].name else 0)
-        assert time.monotonic() - begun < 180
+        assert time.monotonic() - begun < 300  # srun does not end by itself where a slurmstepd was killed
 
 
 def test_lines_longer_than_a_message_of_slurm_arrive_whole(
