@@ -279,14 +279,13 @@ def lines(nodes: Sequence[Node], complaints: Sequence[Complaint]) -> Iterator[st
     The reason in the head is the first obstacle of the worst weight: what was found on a node is before its claims.
     """
     steps: dict[tuple[Weight, str], dict[str, list[str]]] = {}
-    at: dict[Weight, set[str]] = {weight: set() for weight in Weight}
     order = list(Weight).index
     for each in sorted(complaints, key=lambda each: (order(each.weight), visible(each.what))):
         same = steps.setdefault((each.weight, visible(each.next_step)), {})
         same.setdefault(visible(each.what), []).append(each.node)
-        at[each.weight].add(each.node)
     reasons = sum(len(same) for (weight, _), same in steps.items() if weight is not Weight.NOTE)
-    yield f"{len(nodes) - len(at[Weight.STOP])} of {len(nodes)} nodes can be queried"
+    stopped = {each.node for each in complaints if each.weight is Weight.STOP}
+    yield f"{len(nodes) - len(stopped)} of {len(nodes)} nodes can be queried"
     because = ""
     if reasons:
         worst = min(complaints, key=lambda each: order(each.weight))
