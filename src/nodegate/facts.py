@@ -43,10 +43,13 @@ T = TypeVar("T")
 
 
 class Fact(Generic[T]):
-    """One fact: the sections of the probe document that it needs, and how it is parsed from the document."""
+    """One fact: the sections of the probe document that it needs, and how it is parsed from the document.
 
-    def __init__(self, parse: Callable[[ProbeDocument], T], *sections: str) -> None:
-        self.parse, self.sections = parse, sections
+    `may_lack`: it is known without them too, so that evidence of an older probe has it.
+    """
+
+    def __init__(self, parse: Callable[[ProbeDocument], T], *sections: str, may_lack: bool = False) -> None:
+        self.parse, self.sections, self.may_lack = parse, sections, may_lack
 
     def __set_name__(self, owner: type, name: str) -> None:
         """Its name is that of the class attribute."""
@@ -100,8 +103,11 @@ def _kernel_log(document: ProbeDocument) -> KernelLog:
 
 
 def _uptime_s(document: ProbeDocument) -> Known[float]:
-    system = readings.mapping(readings.mapping(document.sections, "system"), "data")
-    return readings.number(system, "uptime_s")
+    return readings.number(_data(document, "system"), "uptime_s")
+
+
+def _data(document: ProbeDocument, section: str) -> Known[Mapping[str, object]]:
+    return readings.mapping(readings.mapping(document.sections, section), "data")
 
 
 class NodeFacts:
@@ -125,7 +131,7 @@ class NodeFacts:
     jobs = _of("jobs", jobs.parse)
     hooks = _of("hooks", hooks.parse)
     upkeep = _of("upkeep", upkeep.parse)
-    storage = Fact(lambda of: storage.parse(readings.mapping(readings.mapping(of.sections, "storage"), "data")))
+    storage = Fact(lambda of: storage.parse(_data(of, "storage")), "storage", may_lack=True)
     kernel_log = Fact(_kernel_log, "kernel_log", "system")
 
     def __init__(
@@ -196,7 +202,8 @@ def read(name: str, document: ProbeDocument) -> object:
         NotApplicable: the release that recorded the document did not know it yet.
     """
     fact = FACTS[name]
-    refuse_later_sections(document.recorder, document.sections, fact.sections)
+    if not fact.may_lack:
+        refuse_later_sections(document.recorder, document.sections, fact.sections)
     return fact.parse(document)
 
 
