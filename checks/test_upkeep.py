@@ -3,6 +3,7 @@
 import pytest
 
 from nodegate.api import Host, Limit, Node, Pci, Rdma, Storage, Unknown, Upkeep, Verdict, Verdicts, Why, part
+from nodegate.probe.section import next_step
 from nodegate.probe.storage import folders_of
 from nodegate.probe.upkeep import full_members
 from nodegate.records.finding import OWN_WORD, VIRTUAL
@@ -222,9 +223,10 @@ def test_written(storage: Storage, node: Node, verdicts: Verdicts) -> None:
             text, note = "a file cannot be written", found.detail
             action = "look at quota, inodes and the kernel log; write there by hand as the folder's owner"
         elif isinstance(found, Unknown):
-            verdicts.unknown(part=where, quantity="a file written there", reason=found)
+            step = next_step("storage", found.why)
+            verdicts.unknown(part=where, quantity="a file written there", reason=found, action=step)
             continue
-        elif found.same is True:
+        elif found.same:
             verdicts.passed(part=where, text=f"4 MiB written in {found.write_s} s, read back in {found.read_s} s")
             continue
         else:

@@ -146,6 +146,9 @@ CASES += of("host.mounts")(
     Case("only a folder of that name", FAIL, expected={"mounts": ["/tmp"]}),
     Case("read-only", FAIL, data_read_only, expected=DATA),
     Case("healthy: read-only, as asked for", PASS, data_read_only, expected={"mounts": ["/mnt/data:ro"]}),
+    Case("asked for with a folder to write in", PASS, expected={"mounts": ["/mnt/data:write=/mnt/data/own"]}),
+    Case("read-only, and to be written", FAIL, data_read_only, expected={"mounts": ["/mnt/data:write"]}),
+    Case("another word than write is no mount", FAIL, expected={"mounts": ["/mnt/data:writes=/mnt/data/own"]}),
     Case("it hangs", FAIL, usage_fails("/mnt/data", "hung"), expected=DATA),
     Case("its usage was not read", ERROR, usage_fails("/mnt/data", "denied"), expected=DATA),
 )

@@ -114,6 +114,8 @@ CASES += of("upkeep.written")(
     Case("the server does not answer", FAIL, wrote(unread("hung", "write in /lustre/nodegate")), **WRITES),
     Case("healthy: its owner's alone, and the login is not root", ERROR, wrote(unread("denied", "EACCES")), **WRITES),
     Case("the processors are busy", ERROR, wrote(unread("busy", "4 s")), **WRITES),
+    Case("what the node sent is no answer", ERROR, wrote({**GOOD, "same": "yes"}), **WRITES),
+    Case("what the node sent has no end", ERROR, wrote({"write_s": 0.03}), **WRITES),
     Case("a probe that did not write", ERROR, **WRITES),
     Case("the section was not read", ERROR, fails("storage", "timeout", "15 s"), **WRITES),
 )

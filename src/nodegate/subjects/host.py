@@ -11,6 +11,7 @@ from nodegate.probe.environment import UNLIMITED, ResourceLimits
 from nodegate.probe.host import BlockedProcess
 from nodegate.probe.mounts import Mount
 from nodegate.probe.readings import mapped
+from nodegate.probe.storage import split
 from nodegate.records import part
 from nodegate.records.finding import AT_LEAST, EQUAL, AnyLimit
 from nodegate.records.part import Part, software
@@ -68,7 +69,7 @@ def asked_mounts(asked: Iterable[str]) -> dict[str, bool]:
 
     "/lustre:write=/lustre/nodegate" must, and says where a file is written.
     """
-    return {name.removesuffix(":ro").partition(":write")[0]: not name.endswith(":ro") for name in asked}
+    return {path.removesuffix(":ro"): not path.endswith(":ro") for path, _ in map(split, asked)}
 
 
 def has_slurmd(limits: ResourceLimits) -> bool:
