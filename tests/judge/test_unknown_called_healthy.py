@@ -45,7 +45,7 @@ def test_a_fault_while_a_fact_is_read_is_an_error(fact: str, monkeypatch: pytest
     def broken(document: object) -> object:
         raise ZeroDivisionError("in the parser")
 
-    monkeypatch.setitem(FACTS, fact, Fact(broken, *FACTS[fact].sections))
+    monkeypatch.setitem(FACTS, fact, Fact(broken, *FACTS[fact].sections, may_lack=FACTS[fact].may_lack))
     records = whole(h100(), only=lambda check: fact in check.asks_for)
     assert {record.verdict for record in records.values()} == {ERROR}
     assert all("nodegate itself failed" in record.message for record in records.values())
