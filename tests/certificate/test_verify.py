@@ -12,6 +12,7 @@ import pypdf
 import pytest
 from certificate.conftest import IN, Delivery
 from support.pdf_digits import with_other_digits
+from support.schemas import read_output
 
 from nodegate.cli import main
 
@@ -76,7 +77,7 @@ def test_a_change_of_the_paper_is_told(
     code, out = said(capsys, paper, run)
     assert code == 1
     assert told in out
-    answer = json.loads(said(capsys, paper, run, "--json")[1])
+    answer = read_output(said(capsys, paper, run, "--json")[1])
     assert not answer["equal"]
     assert answer["differences"] == out.splitlines()
 

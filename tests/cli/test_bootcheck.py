@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from fleet.machine import Machine
 from support import warm
+from support.schemas import read_output
 
 from nodegate import cli
 from nodegate.errors import Busy, CannotMeasure
@@ -134,7 +135,7 @@ def test_an_unknown_platform_is_2() -> None:
 
 
 def test_json_holds_every_record() -> None:
-    value = json.loads(judged(Machine.hgx_h100()).to_json())
+    value = read_output(judged(Machine.hgx_h100()).to_json())
     assert value["answer"] == "fit"
     assert value["exit_code"] == 0
     assert {"gpu.lost", "pcie.link_width"} <= {result["check"] for result in value["results"]}

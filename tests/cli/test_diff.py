@@ -1,11 +1,11 @@
 """`nodegate diff`: what is new, still there and gone between two runs; what was not looked at again is not gone."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.remembered import BEGIN_S, DAY_S, keep, placed
+from support.schemas import read_output
 
 from nodegate import cli
 from nodegate.metric import Metric
@@ -50,7 +50,7 @@ def test_the_same_for_a_program(file: Path, capsys: pytest.CaptureFixture[str]) 
     night(file, 1)
     night(file, 2, cause("gpu01", "gpu.ecc"), rate=600.0)
     code, (line,) = diff(file, capsys, "night 1", "night 2", "--json")
-    said = json.loads(line)
+    said = read_output(line)
     assert (code, said["schema"], said["before"], said["after"]) == (1, "nodegate.diff/1", "night 1", "night 2")
     assert [(each["node"], each["place"], each["check"]) for each in said["new"]] == [("gpu01", "GPU 3", "gpu.ecc")]
     assert [(each["metric"], each["before"], each["after"]) for each in said["moved"]] == [(RATE.name, 745.0, 600.0)]

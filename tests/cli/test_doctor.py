@@ -1,6 +1,5 @@
 """`nodegate doctor`: what stands in the way of a run, node by node, equal complaints folded."""
 
-import json
 import os
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 from fleet.machine import Machine, facts_of
 from support import bare, warm
 from support.holding import hold_in
+from support.schemas import read_output
 from support.sshd import Fleet
 
 from lab.processes import wait_until
@@ -64,7 +64,7 @@ def test_an_unreachable_node_is_a_stop_with_its_kind(fleet: Fleet, tmp_path: Pat
     assert done.returncode == 1
     assert done.stdout.splitlines()[0] == "3 of 4 nodes can be queried"
     assert "stop: dead1: refused: " in done.stdout
-    said = json.loads(run("--inventory", str(tmp_path / "hosts.yaml"), "--json").stdout)
+    said = read_output(run("--inventory", str(tmp_path / "hosts.yaml"), "--json").stdout)
     assert (said["schema"], len(said["nodes"])) == ("nodegate.doctor/1", 4)
     assert [each["node"] for each in said["obstacles"] if each["weight"] == "stop"] == ["dead1"]
     assert "dead1" not in said["ready"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from support.lemon_fleet import Site
+from support.schemas import read_output
 
 from nodegate import cli
 
@@ -44,7 +44,7 @@ def test_who_why_and_what_to_do(file: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_as_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, said = asked(file, capsys, "--json", "--lang", "zh")
-    told = json.loads(said)
+    told = read_output(said)
     assert (code, next(iter(told)), told["schema"]) == (1, "schema", "nodegate.lemons/1")
     (lemon,) = told["lemons"]
     assert (lemon["what"], lemon["part"], lemon["advice"], lemon["reset_helps"]) == (

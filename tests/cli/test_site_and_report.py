@@ -13,7 +13,9 @@ import pytest
 from fleet.machine import Machine
 from support import warm
 from support.recorded import run_pytest, write_fleet
+from support.schemas import read_output
 
+from nodegate import cli
 from nodegate.records.results import read
 
 
@@ -126,6 +128,14 @@ def test_every_result_is_written_where_it_is_asked_for(run: Path) -> None:
     run_pytest(run.parent, ["--replay", "run", "-q", "--run-dir", "again", "--all-results"])
     lines = [(folder / "results.csv").read_text().count("\n") for folder in (run, run.parent / "again")]
     assert lines[0] == lines[1] > len(read(run))
+
+
+def test_the_plan_of_a_run_as_json(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["drain-plan", str(run), "--json"]) == 0
+    said = read_output(capsys.readouterr().out)
+    assert said["run"] == json.loads((run / "report.json").read_text())["run"]["id"]
+    assert said["drain"] or said["not_drained"]
+    assert {each["verdict"] for each in said["not_drained"]} == {"incomplete"}
 
 
 def test_the_redacted_reports_stand_beside_their_run(run: Path) -> None:

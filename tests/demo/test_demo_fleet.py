@@ -53,7 +53,7 @@ from nodegate.run.results import build as build_report
 from nodegate.run.run_evidence import RunEvidence
 
 FOLDER = suite_folder("inventory")
-DOCS = Path(__file__).parents[2] / "docs" / "reference"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "schemas"
 CHECKS = tuple(check for check in suite.checks() if argument_names().issuperset(check.asks_for))  # as a run takes them
 HEALTHY = {"hgx01", "hgx09", "roce01", "roce06"}
 WIRES = (burn_document.WIRE, copies_document.WIRE)

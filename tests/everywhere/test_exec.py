@@ -1,6 +1,5 @@
 """`nodegate exec` over real sshd: one command on all nodes, equal outputs folded, nothing left behind."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support import warm
+from support.schemas import read_output
 from support.sshd import Fleet
 
 from lab.processes import odd_seconds, running, wait_until
@@ -107,7 +107,7 @@ def test_wrong_use_and_nobody_reached_are_2(hosts: str, arguments: tuple[str, ..
 
 def test_output_is_cut_and_says_so(hosts: str) -> None:
     done = ask("--inventory", hosts, "--nodes", "gpu1", "--output-kib", "2", "--json", "--", "seq 100000")
-    (group,) = json.loads(done.stdout)["groups"]
+    (group,) = read_output(done.stdout)["groups"]
     assert (len(group["stdout"]), group["is_cut"], group["exit_code"]) == (2048, True, 0)
     shown = ask("--inventory", hosts, "--nodes", "gpu1", "--output-kib", "2", "--", "seq 100000").stdout
     assert "\n[cut: more than 2 KiB; only the first are kept]\n" in shown
@@ -115,7 +115,7 @@ def test_output_is_cut_and_says_so(hosts: str) -> None:
 
 def test_json_is_one_object(hosts: str) -> None:
     done = ask("--inventory", hosts, "--nodes", "gpu[1-2]", "--json", "--", "echo", "\u4e2d")
-    found = json.loads(done.stdout)
+    found = read_output(done.stdout)
     assert (found["schema"], found["command"], found["exit_code"]) == ("nodegate.exec/1", ["echo", "\u4e2d"], 0)
     (group,) = found["groups"]
     assert (group["nodes"], group["how"], group["stdout"]) == (["gpu1", "gpu2"], "ended", "\u4e2d\n")

@@ -1,6 +1,5 @@
 """`nodegate exec --stacks`: real py-spy over real processes of a hung job, on nodes with processes of their own."""
 
-import json
 import os
 import shutil
 import signal
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from support import sshd, warm
+from support.schemas import read_output
 from support.sshd import NODE_PYTHON, Fleet
 
 from lab.processes import children_of, odd_seconds, wait_until
@@ -121,7 +121,7 @@ def test_the_odd_rank_of_a_hung_collective_is_named_with_its_node(hung: Hung, to
 
 @needs_root
 def test_the_same_as_json_and_nothing_is_left_on_the_nodes(hung: Hung, tools: str) -> None:
-    found = json.loads(hung.ask("--tools", tools, "--json").stdout)
+    found = read_output(hung.ask("--tools", tools, "--json").stdout)
     groups = found["stacks"]["groups"]
     assert groups[1]["ranks"][0]["frames"][0] == "load_batch (train.py)"
     assert [(len(group["ranks"]), group["is_odd"]) for group in groups] == [(15, False), (1, True)]

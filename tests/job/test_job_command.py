@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.schemas import read_output
 
 from nodegate.cli import main
 from nodegate.job.answer import Answer, decided
@@ -44,7 +45,7 @@ def test_a_wrong_option_is_one_clear_line(given: str, said: str, capsys: pytest.
 
 def test_a_server_that_does_not_answer_is_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["job", "--prometheus", URL, "--nodes", "a", "--json"]) == 2
-    answer = json.loads(capsys.readouterr().out)
+    answer = read_output(capsys.readouterr().out)
     assert (answer["class"], answer["where"], answer["since"]) == ("cannot-tell", [], None)
     assert "does not answer" in answer["why"][0]
 

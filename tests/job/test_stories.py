@@ -16,6 +16,7 @@ import pytest
 from job.kinds import made
 from job.server import fill, prometheus, victoria_metrics
 from job.stories import Story
+from support.schemas import read_output
 
 from deploy.prometheus import alert_rules
 from nodegate.job.finding import Class
@@ -42,7 +43,7 @@ def asked(url: str, story: Story, *more: str) -> tuple[int, dict[str, object]]:
     command = [*COMMAND, "--prometheus", url, *story.options, "--json", *more]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert not done.stderr, done.stderr
-    return done.returncode, json.loads(done.stdout)
+    return done.returncode, read_output(done.stdout)
 
 
 def _judged(story: Story, code: int, answer: dict[str, object]) -> str:

@@ -242,7 +242,7 @@ def test_the_wheel_carries_checks_baselines_inventory_and_templates(wheel):
     for files in ("checks/*.py", "baselines/*.yaml", "policies/*.yaml", "reports/templates/*.j2"):
         assert {f"nodegate/suite/{file.relative_to(ROOT)}" for file in ROOT.glob(files)} <= names
     assert "nodegate/suite/inventory/demo.yaml" in names
-    for file in (ROOT / "docs" / "reference").glob("*.schema.json"):
+    for file in (ROOT / "docs/reference/schemas").glob("*.schema.json"):
         assert f"nodegate/suite/schemas/{file.name}" in names
     assert "nodegate/py.typed" in names
     assert not [name for name in names if not name.startswith(("nodegate/", "nodegate-"))]

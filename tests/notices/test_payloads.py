@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from support.notice_runs import report, told
 from support.notice_servers import SECRET, Got, Mails, Server, dingtalk, feishu, running, serving
+from support.schemas import read_output
 
 from nodegate.notices.target import parse
 from nodegate.report.model import Report
@@ -60,6 +61,8 @@ def as_golden(got: Got) -> str:
     """A request with what changes by the clock and the port left out; the server has checked it."""
     path = re.sub(r"timestamp=\d{13}&sign=[\w%]+", "timestamp=MILLISECONDS&sign=SIGNATURE", got.path)
     value = got.json
+    if "schema" in value:
+        read_output(json.dumps(value))
     value |= {key: key.upper() for key in ("timestamp", "sign") if key in value}
     kept = {name: got.headers[name] for name in ("Content-Type", "Authorization") if name in got.headers}
     return f"POST {path}\n{kept}\n{json.dumps(value, ensure_ascii=False, indent=1)}\n"

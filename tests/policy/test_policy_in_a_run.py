@@ -14,7 +14,9 @@ from nodegate.report.json_file import load
 from nodegate.report.redact import redact
 from nodegate.report.render import rerender
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "docs/reference/report.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads(
+    (Path(__file__).parents[2] / "docs/reference/schemas/report.schema.json").read_text(encoding="utf-8")
+)
 HEAD = """
 policy: {name}
 title: "a contract"

@@ -11,6 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from support import sample_report
 from support.sample_report import fleet
+from support.schemas import DOCS
 
 from nodegate.records import part
 from nodegate.records.claim import Shown, State
@@ -23,9 +24,7 @@ from nodegate.report.model import Report
 from nodegate.report.prometheus import measured
 from nodegate.report.render import render
 
-SCHEMA = json.loads(
-    (Path(__file__).parents[2] / "docs" / "reference" / "report.schema.json").read_text(encoding="utf-8")
-)
+SCHEMA = json.loads((DOCS / "report.schema.json").read_text(encoding="utf-8"))
 
 NASTY = Record(
     node="gpu001",

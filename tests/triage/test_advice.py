@@ -1,9 +1,8 @@
 """What a program is told to do with a job: wait, stop, restart without which nodes, or fix something first."""
 
-import json
-
 import pytest
 from support.job_logs import iteration, judge, kernel, times_out, xid
+from support.schemas import read_output
 
 from nodegate.triage import render
 
@@ -47,7 +46,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_advice_is(name, tmp_path):
     logs, expected = CASES[name]
-    given = json.loads(render.as_json(judge(tmp_path, logs)))["advice"]
+    given = read_output(render.as_json(judge(tmp_path, logs)))["advice"]
     assert {key: given[key] for key in expected} == expected
 
 

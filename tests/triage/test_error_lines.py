@@ -2,11 +2,11 @@
 
 # ruff: noqa: RUF001 - Chinese punctuation
 import csv
-import json
 from pathlib import Path
 
 import pytest
 from support.job_logs import iteration, judge
+from support.schemas import read_output
 
 from nodegate.knowledge.words import Cause
 from nodegate.triage import render
@@ -134,4 +134,4 @@ CASES = {
 def test_the_place_and_class_of_a_launch(tmp_path, files, says, expected):
     found = judge(tmp_path, files, says, **expected)
     is_environment = found.cause is Cause.ENVIRONMENT
-    assert (json.loads(render.as_json(found))["nodes_fine"] is None) == is_environment
+    assert (read_output(render.as_json(found))["nodes_fine"] is None) == is_environment

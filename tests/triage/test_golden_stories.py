@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.job_logs import ecc_case
 from support.job_stories import STORIES
+from support.schemas import read_output
 
 from nodegate.cli import main
 from nodegate.triage import render
@@ -42,7 +43,7 @@ def test_the_text_of_a_story(story):
 def test_the_json_of_a_story(story):
     """A line a key."""
     name, answer = story
-    value = json.loads(render.as_json(answer))
+    value = read_output(render.as_json(answer))
     lines = (f"{json.dumps(key)}: {json.dumps(each, ensure_ascii=False)}" for key, each in value.items())
     same(GOLDEN / f"{name}.json", "{{\n{}\n}}\n".format(",\n".join(lines)))
 
@@ -54,7 +55,7 @@ def test_the_command_answers_in_chinese(tmp_path, capsys):
 
 def test_the_json_has_every_sentence_of_the_text(story):
     _, answer = story
-    value = json.loads(render.as_json(answer))
+    value = read_output(render.as_json(answer))
     for language, notes in (("en", "notes"), ("zh", "notes_zh")):
         text = render.text(answer, language)
         said = [value["sentence"], *value["why"][:4], *([value["action"]] if value["failed"] else [])]

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from support import warm
+from support.schemas import read_output
 from support.training_logs import megatron, slowed
 
 from lab.processes import wait_until
@@ -107,7 +108,7 @@ def test_a_finished_slow_log(log: Path) -> None:
 
 def test_the_answer_as_json(log: Path) -> None:
     log.write_text(SLOW)
-    said = json.loads(run(log, "--once", "--json").stdout)
+    said = read_output(run(log, "--once", "--json").stdout)
     assert (said["schema"], said["state"], said["format"], said["usual_ms"]) == (
         "nodegate.watch/1",
         "slow",

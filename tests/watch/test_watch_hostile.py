@@ -1,6 +1,5 @@
 """Whatever a log holds: an answer, in bounded time and memory, and never a traceback."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.schemas import read_output
 from support.training_logs import FORMATS, lines, megatron, slowed, times
 
 from fuzz.growth import cpu_s
@@ -36,7 +36,7 @@ def answered(data: bytes, silence_s: float = 300) -> Watcher:
     watching.idle(1000)
     watching.end()
     answer = watching.answer()
-    json.loads(render.answer_json(answer, "log"))
+    read_output(render.answer_json(answer, "log"))
     assert list(render.text(answer, "log"))
     return watching
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.schemas import read_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +39,8 @@ def gang(four: Site, nodes: list[str], *options: str) -> tuple[int, dict[str, An
         four.slurm.wait_for(partial(four.slurm.job, job), "COMPLETED", 240.0)
         head = four.nodes[NODES.index(nodes[0])]
         code, printed = int(head.run("cat", "/tmp/gang.code")), head.run("cat", "/tmp/gang.json")
-        said: dict[str, Any] = json.loads(printed or "{}")
-        assert said, head.run("cat", "/tmp/gang.err")
+        assert printed, head.run("cat", "/tmp/gang.err")
+        said = read_output(printed)
         if "ignal" not in said["why"]:
             break
     assert four.left() == []

@@ -10,6 +10,7 @@ from nodegate.certificate.verify import check_signature, read_paper, verify
 from nodegate.errors import UsageError
 from nodegate.text import visible
 
+SCHEMA = "nodegate.verify/1"
 EQUAL, DIFFERS = 0, 1  # 2, cannot tell, is any refusal's
 
 
@@ -18,7 +19,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     option = command.add_argument
     option("paper", type=Path, metavar="PAPER", help="a certificate: the HTML file, or the PDF printed from it")
     option("run", type=Path, metavar="RUN", help="the run folder")
-    option("--json", action="store_true", help="write the comparison as JSON")
+    option("--json", action="store_true", help=f"one object, {SCHEMA}")
     text = "an ssh-keygen -Y signature of the paper; needs --signers and --signer"
     option("--signature", type=Path, metavar="FILE", help=text)
     option("--signers", type=Path, metavar="FILE", help="who may sign: the allowed signers file of ssh-keygen")
@@ -40,7 +41,7 @@ def run(asked: argparse.Namespace) -> int:
         differences.append(f"the signature does not hold: {trouble}")
     differences = [visible(each) for each in differences]
     if asked.json:
-        about = {"run": found.run, "manifest_sha256": found.manifest_sha256, "nodes": found.nodes}
+        about = {"schema": SCHEMA, "run": found.run, "manifest_sha256": found.manifest_sha256, "nodes": found.nodes}
         about |= {"files": found.files, "equal": not differences, "differences": differences}
         print(json.dumps(about, ensure_ascii=False))
         return DIFFERS if differences else EQUAL
