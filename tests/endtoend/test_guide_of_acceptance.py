@@ -1,36 +1,15 @@
 """The page docs/guide/acceptance.md, typed over 16 recorded nodes of which one loses a GPU that is then replaced."""
 
-import os
-import re
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
 from fleet import faults
 from fleet.machine import Machine
-from support.pages import GUIDE
 from support.recorded import write_fleet
+from support.typed import Typed
 
-BLOCKS = re.findall(r"^```sh\n(.*?)^```$", (GUIDE / "acceptance.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
 OUT, IN = "1650003000003", "1659990003003"  # GPU 3 of gpu-03
 RECORDED = "all:\n  vars: {ansible_connection: replay, nodegate_recordings: recordings}\n"
-
-
-class Typed:
-    """The blocks of the page, typed one after the other in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self.left = folder, list(BLOCKS)
-        self._environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "120"}
-
-    def next(self) -> tuple[int, str]:
-        """Type the next block; the exit code of its last command, and what is printed."""
-        words = ["bash", "-c", self.left.pop(0)]
-        done = subprocess.run(
-            words, cwd=self._folder, env=self._environ, capture_output=True, text=True, timeout=300, check=False
-        )
-        return done.returncode, done.stdout + done.stderr
 
 
 def record(folder: Path, *, is_repaired: bool) -> None:
@@ -44,7 +23,7 @@ def record(folder: Path, *, is_repaired: bool) -> None:
 
 
 def test_from_the_first_command_to_the_signed_paper(tmp_path: Path) -> None:
-    page, run = Typed(tmp_path), tmp_path / "round-2"
+    page, run = Typed("acceptance.md", tmp_path), tmp_path / "round-2"
     assert page.next() == (0, "")  # 1: inventory and site file
     hosts = tmp_path / "hosts.yaml"
     hosts.write_text(hosts.read_text().replace("all:\n", RECORDED, 1))
