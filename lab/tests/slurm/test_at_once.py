@@ -30,6 +30,7 @@ _SCONTROL = """#!/bin/sh
 if [ -p /etc/meet ]; then read -r _ </etc/meet; fi
 exec /usr/bin/scontrol "$@"
 """
+OTHER_BOARD = "--platform hgx-a100-80gb-8"
 OPS = "maintenance by ops"
 
 
@@ -154,3 +155,21 @@ def test_by_the_prolog_and_the_job_starts(forty: Cluster) -> None:
         meet(forty)
         forty.wait_for(lambda: str(sum(forty.job(job) == "COMPLETED" for job in jobs)), str(COUNT - MOST), 300)
     the_limit_holds(forty, watch)
+
+
+@pytest.mark.parametrize("forty", ["22.05"], indirect=True, scope="module")
+def test_the_limits_of_another_board_drain_none(forty: Cluster) -> None:
+    for node in forty.workers:
+        site = node.root / "etc/nodegate/site.yaml"
+        site.write_text(site.read_text().replace(WRONG, ""))
+        node.run("rm", "-f", "/run/nodegate/verdict.json", "/var/lib/nodegate/spool.jsonl")
+        forty.hook(node, limit_s=f"{MEET_LIMIT_S:.0f}", options=OTHER_BOARD)
+        if forty.state(node) != "idle":
+            forty.resume(node)
+    check = "/opt/nodegate/deploy/slurm-healthcheck.sh"
+    words = ["env", "-i", "sh", "-c", f"SLURMD_NODENAME=$(hostname) exec {check}"]
+    with ThreadPoolExecutor(COUNT) as pool:
+        list(pool.map(lambda node: node.run(*words, limit_s=MEET_LIMIT_S), forty.workers))
+    assert {name: forty.controller.run("scontrol", "show", "node", name) for name in ours(forty)} == {}
+    said = [node.run("cat", "/var/lib/nodegate/spool.jsonl") for node in forty.workers]
+    assert all('"answer": "unknown"' in each and "your settings contradict the machine" in each for each in said), said
