@@ -12,6 +12,7 @@ from support.recorded import PytestOutcome, run_pytest
 from support.training_logs import megatron, slowed
 
 ROOT = Path(__file__).parents[2]
+CANARY = "canary-7c1e"
 RUN = [str(ROOT / "checks"), "-k", "xid", "--nodes", "hgx01,hgx03", "-p", "no:cacheprovider", "-q"]
 LIVE = [*RUN, "--inventory", str(ROOT / "inventory" / "demo.yaml")]
 
@@ -61,6 +62,27 @@ def test_no_file_and_no_line_of_a_run_has_a_secret(first: tuple[Path, PytestOutc
     for secret in (SECRET, TOKEN):
         assert [file for file in files if secret.encode() in file.read_bytes()] == []
         assert secret not in outcome.stdout + outcome.stderr
+
+
+def test_no_process_of_a_run_has_a_secret_that_a_variable_or_a_file_holds(server: Server, tmp_path: Path) -> None:
+    """A program that is started in the run looks at each process's arguments, and at its own environment."""
+    kept, spy = tmp_path / "hook", tmp_path / "spy"
+    kept.write_text(f"{server.url}/kept\nAuthorization: Bearer {CANARY}file\n")
+    kept.chmod(0o600)
+    spy.write_text("#!/bin/sh\ncat /proc/self/environ /proc/[0-9]*/cmdline >seen 2>/dev/null\ncat >/dev/null\n")
+    spy.chmod(0o755)
+    hook = f"{server.url}/shown\nAuthorization: Bearer {CANARY}variable"
+    given = ["--notice", "webhook:$HOOK", "--notice", f"webhook:@{kept}", "--notice", str(spy), "-n", "2"]
+    outcome = run_pytest(tmp_path, [*LIVE, *given], cold=True, HOOK=hook)
+    assert outcome.exit_code == 1, outcome.stdout
+    assert {got.headers["Authorization"] for got in server.got} == {
+        f"Bearer {CANARY}{of}" for of in ("file", "variable")
+    }
+    seen = (tmp_path / "seen").read_bytes()
+    assert b"webhook:$HOOK" in seen
+    files = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file != kept]
+    assert not any(CANARY.encode() in each for each in [seen, outcome.stdout.encode(), outcome.stderr.encode(), *files])
+    server.got.clear()
 
 
 def test_the_same_again_is_not_sent_and_workers_send_once(site: Path, server: Server) -> None:

@@ -25,6 +25,7 @@ _SHORTEST = 8  # letters of a piece of an address that may be a secret
 _LIKE_AN_ADDRESS = re.compile(r"([A-Za-z]{2,20}):(?:https?://|@|\$)")
 _MAIL = re.compile(r"[^\s@,<>;:]{1,64}@[^\s@,<>;:]{1,255}")
 _HINT = "for example feishu:@/etc/nodegate/feishu, a file of mode 0600 with the address"
+_TAKEN: dict[str, str] = {}  # secrets that were variables of the environment
 FORMS = "feishu:, dingtalk:, slack:, webhook:, mailto: or apprise: and an address, @FILE or $NAME; or a program"
 
 
@@ -137,8 +138,10 @@ def _content(scheme: str, given: str) -> tuple[str, bool]:
     if given.startswith("@"):
         return _of_file(scheme, given[1:]), False
     if given.startswith("$"):
-        value = os.environ.get(given[1:].strip("{}"), "").strip()
-        if not value:
+        name = given[1:].strip("{}")
+        if name in os.environ:  # what is started from now on does not inherit it
+            _TAKEN[name] = os.environ.pop(name).strip()
+        if not (value := _TAKEN.get(name)):
             raise _wrong(f"{scheme}:{given}", "the environment has no such variable")
         return value, False
     return given, True
