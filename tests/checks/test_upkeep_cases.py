@@ -9,7 +9,6 @@ from nodegate.node import Node
 
 DENIED = unread("denied", "needs root")
 DIMM, SLOW = {"mib": 65536, "mts": 4800}, {"mib": 65536, "mts": 4400}
-NO_SENSOR = unread("missing", "hwmon")
 PARTNER, MII = "bonds.bond0.ad_partner_mac", "bonds.bond0.members.eno2.mii_status"
 OLD = fails("upkeep", "timeout", "10 s")
 

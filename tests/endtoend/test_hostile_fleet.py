@@ -21,7 +21,6 @@ NODES = 64
 CONNECT_S, FACTS_S = 3.0, 12.0  # ansible_ssh_timeout, --facts-within: a run without them takes a minute longer
 STAGE_S = LIMIT_TIMES * CONNECT_S + FACTS_S + END_S
 MOST_MIB = 250.0  # a healthy fleet of this size takes about 130
-LIMIT_S = 400.0
 
 
 class Ran(NamedTuple):

@@ -16,7 +16,6 @@ from nodegate.claims.verdict import node_verdict
 
 NODES, WITH_RDMA = 24, 16
 EVERYONE = {f"gpu{number}" for number in range(1, NODES + 1)}
-MEASUREMENTS = ("burn", "nccl", "rdma_bandwidth")
 
 
 class Fault(NamedTuple):

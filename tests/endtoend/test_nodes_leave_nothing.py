@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,9 +47,6 @@ class Running:
         if number is not None:
             self._process.send_signal(number)
         return self._process.communicate(timeout=30)[1]
-
-
-Start = Callable[[str], Running]
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ Four runs with one record: as it was; GPU 3 of both nodes swapped; gpu-1 renamed
 
 import re
 import secrets
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +14,6 @@ from lab.nodes.image import image
 from lab.nodes.nodes import Nodes, why_not
 from lab.run import Run
 from nodegate import cli
-
-if TYPE_CHECKING:
-    pass
 
 OTHER_SYSTEM = 'PRETTY_NAME="Ubuntu 24.04.3 LTS"\nID=ubuntu\nVERSION_ID="24.04"\n'
 

@@ -1,7 +1,6 @@
 """The burn as it is run and read: our own program, gpu_burn where it is there, documents from hostile nodes."""
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +12,6 @@ from nodegate.measure.burn import run as burn
 from nodegate.toolbox.tool_list import CublasPlaces
 from nodegate.unknown import Unknown, Why
 
-FAKE = Path(__file__).resolve().parents[1] / "support" / "fake_tools" / "gpu_burn"
 H100 = Machine.hgx_h100()
 
 

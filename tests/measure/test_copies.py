@@ -1,7 +1,5 @@
 """Copies as they are run and read: our own program, nvbandwidth where it is there, documents from hostile nodes."""
 
-from pathlib import Path
-
 from fleet.machine import Machine
 from support.copies import copied, document, of_gpu, ran_by_others, wire
 
@@ -14,7 +12,6 @@ from nodegate.profile import Profile
 from nodegate.records.program_run import ProgramRun
 from nodegate.unknown import Unknown, Why
 
-FAKE = Path(__file__).resolve().parents[1] / "support" / "fake_tools" / "nvbandwidth"
 H100 = Machine.hgx_h100()
 DELIVERY, BOOTCHECK = OF_PROFILE[Profile.DELIVERY], OF_PROFILE[Profile.BOOTCHECK]
 

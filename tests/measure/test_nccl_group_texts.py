@@ -1,7 +1,6 @@
 """NCCL over groups of nodes without any node: bisection, groups, the words of a launch, and what it left."""
 
 import math
-from pathlib import Path
 
 import pytest
 from fleet.machine import Machine, facts_of
@@ -19,9 +18,6 @@ from nodegate.measure.groups.tour import disjoint
 from nodegate.measure.measurement import Inapplicable
 from nodegate.measure.program_run import not_begun
 from nodegate.records.program_run import Attempt, LaunchPlan, Plan, ProgramRun
-
-TESTS = Path(__file__).resolve().parents[1]
-
 
 # Bisection
 

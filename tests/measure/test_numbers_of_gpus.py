@@ -26,7 +26,6 @@ from nodegate.records.finding import Finding, Record
 from nodegate.records.verdict import Verdict
 from nodegate.verdicts import Verdicts
 
-GIB = 1 << 30
 WHATS = ("all_reduce", "all_reduce ring", "all_gather", "reduce_scatter", "alltoall", "sendrecv")
 
 

@@ -19,10 +19,6 @@ def run(*faults, racks=RACKS, **fabric):
     return measured(Fabric(racks, faults, **fabric))
 
 
-def lines(judged, name):
-    return [record.message for record in judged.records[name] if str(record.verdict.value) not in {"pass", "skip"}]
-
-
 @pytest.mark.parametrize("fabric", [{"noise": 0.01}, {"noise": 0.02}, {"across": 0.88}, {"disturbed": 0.01}], ids=str)
 def test_a_healthy_fleet_is_accepted_also_where_racks_are_a_switch_further_apart(fabric):
     for seed in range(5):

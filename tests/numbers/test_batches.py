@@ -10,7 +10,6 @@ from nodegate.numbers.parts import by_chance
 from nodegate.numbers.peers import Peers
 from nodegate.records.verdict import Verdict
 
-RATE = "burn.bf16_tflops"
 BY = baseline()
 PASS, WARN, FAIL = Verdict.PASS, Verdict.WARN, Verdict.FAIL
 NODES = 32

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Faults of good nodes: what the others have in a month.
 USUAL = tuple((f"gpu{at:02}", "GPU 1", (at,)) for at in range(6, 10))
-BOARD, OTHER = "S/N gpu03-0", "S/N gpu05-0"
+BOARD = "S/N gpu03-0"
 FOUR, SIX = (2, 9, 16, 23), (2, 6, 10, 14, 18, 22)
 LENIENT = frozenset(range(28)) - {*FOUR}
 

@@ -8,8 +8,6 @@ import shtab
 
 from nodegate import cli
 
-SHELLS = ("bash", "zsh")
-
 
 def completion(shell):
     """The script for a shell; `nodegate test` and `accept` take pytest's options, which pytest completes."""

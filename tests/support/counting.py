@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from fleet.machine import EPOCH_S, Machine, facts_of
 from support import cases
@@ -11,7 +10,6 @@ from support.judging import baseline_of
 from nodegate.node import Node
 from nodegate.subjects.counters import Counters
 
-CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_counters.py"
 NODE = "gpu01"
 LOAD_S = 600.0
 

@@ -19,7 +19,6 @@ from nodegate.profile import Profile
 from nodegate.records.evidence import FACTS, Evidence, parse_evidence
 from nodegate.run.judging import Judging
 
-Plant = Callable[[Machine], object]
 Make = Callable[[str, int], Machine]
 HEALTHY = 8  # as many as the statistics of a fleet need
 EXPECTED = {"mounts": ["/scratch", "/mnt/data:ro"], "gpus": 8}

@@ -30,7 +30,6 @@ from nodegate.profile import Profile
 from nodegate.records.finding import Limit
 from nodegate.subjects.order import order_of
 
-Change = Callable[[Machine], object]
 SITE = "the site's own"  # the source that limits given by a test name
 UNNAMED = {"gpu.reports": None}  # limits of a platform that names no reading which its boards must have
 

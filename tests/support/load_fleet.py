@@ -19,7 +19,6 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from support import bare, cuda, nccl, warm
 from support.recorded import PytestOutcome
@@ -29,9 +28,6 @@ from lab.nodes.tree import NodeTree, config_space
 from lab.nvml import scenario as nvml
 from lab.processes import MARK, marked, tell
 from lab.run import ROOT
-
-if TYPE_CHECKING:
-    pass
 
 GPUS, RAILS = 2, 2  # two GPUs where a node may have eight: this machine computes what all of them do
 PERFTEST = Path(__file__).with_name("fake_tools") / "perftest"

@@ -13,7 +13,6 @@ from nodegate.measure.rdma import result as rdma_result
 from nodegate.numbers.peers import Peers
 from nodegate.records.program_run import Attempt, LinkPlan, Plan, ProgramRun
 
-CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_rdma_bandwidth.py"
 RECORDINGS = Path(__file__).resolve().parents[1] / "tools" / "recordings" / "perftest"
 NODE, PARTNERS = "gpu01", ("gpu02", "gpu03", "gpu04")
 RAILS = tuple(f"mlx5_{number}" for number in range(8))

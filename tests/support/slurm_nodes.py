@@ -5,13 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nodegate.hook import guard, slurm
 from nodegate.scheduler.programs import NoAnswer
-
-if TYPE_CHECKING:
-    pass
 
 DRAIN = frozenset({"IDLE", "DRAIN"})
 

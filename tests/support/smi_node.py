@@ -14,7 +14,6 @@ from nodegate.probe.pci import AerCounters, Pci, PciDevice
 from nodegate.unknown import Known, Unknown, Why
 
 SUBJECTS = ("gpu", "idle", "power", "clocks", "ecc", "gsp", "nvlink", "fabric", "pcie")
-Gens = tuple[int, int, int]  # PCIe generations of a link: now, of the slot, of the GPU
 GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0}  # PCIe generation -> GT/s
 NOT_SHOWN = Unknown(Why.MISSING, "nvidia-smi does not show it")
 SLOT = PciDevice(

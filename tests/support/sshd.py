@@ -19,14 +19,10 @@ import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lab.keys import make_key, public_key
 from lab.processes import children_of, name_of, tell, wait_until
 from nodegate.node import Connection, Node
-
-if TYPE_CHECKING:
-    pass
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/local/sbin")
 PRIVILEGE_FOLDER = Path("/run/sshd")

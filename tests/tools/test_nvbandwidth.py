@@ -8,7 +8,7 @@ from nodegate.errors import CannotMeasure
 from nodegate.tools import nvbandwidth
 from nodegate.tools.nvbandwidth import FAILED, PASSED, WAIVED
 
-IN, OUT = "host_to_device_memcpy_ce", "device_to_host_memcpy_ce"
+IN = "host_to_device_memcpy_ce"
 BETWEEN = "device_to_device_memcpy_write_ce"
 
 

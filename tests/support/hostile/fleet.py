@@ -15,7 +15,6 @@ import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fleet.machine import Machine
 from support.hostile.kinds import HEALTHY, Kind, shares
@@ -24,9 +23,6 @@ from support.sshd import Fleet
 
 from lab.keys import public_key
 from lab.processes import naming
-
-if TYPE_CHECKING:
-    pass
 
 INTERPRETER = Path(__file__).with_name("interpreter.py")
 BY_INTERPRETER = {*re.findall(r'^    "([a-z-]+)": ', INTERPRETER.read_text(), re.MULTILINE)}

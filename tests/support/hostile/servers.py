@@ -7,12 +7,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import paramiko
-
-if TYPE_CHECKING:
-    pass
 
 Serve = Callable[[socket.socket, "Server"], None]
 TICK_S = 1.0
