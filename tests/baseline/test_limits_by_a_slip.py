@@ -17,7 +17,6 @@ DOWNWARDS = "{value: %s, unit: %s, direction: at most, source: ours}"
 
 
 def site(folder: Path, limit: str, platform: str = "hgx-h100-8") -> Path:
-    """A site's file with one limit."""
     file = folder / f"{platform.replace('*', 'everywhere')}.yaml"
     file.write_text(f'platform: "{platform}"\nlimits:\n  {limit}\n')
     return file

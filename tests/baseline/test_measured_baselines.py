@@ -36,7 +36,6 @@ def measured(size_bytes: int, gpus: int = 8, **more: str) -> dict[str, str]:
 
 
 def stored(parameters: str) -> Entry:
-    """An entry with one value and these parameters."""
     return entry(f"platform: p\nlimits:\n  a.b: {{value: 8, unit: W, source: s, parameters: {parameters}}}\n", "a.b")
 
 

@@ -15,7 +15,6 @@ RACKS = {f"gpu{index:02}": f"r{index // 8}" for index in range(64)}
 
 
 def fleet(findings, racks=None):
-    """Each node's findings of `check`."""
     nodes = {
         node: causes_of([record(check, *found, node=node)] if found else [], conditions())
         for node, (check, *found) in findings.items()
@@ -24,7 +23,6 @@ def fleet(findings, racks=None):
 
 
 def throughput(chosen, *found):
-    """The findings on these nodes of eight racks."""
     return fleet({name: ("burn.throughput", *(found if name in chosen else ())) for name in RACKS}, RACKS)
 
 

@@ -50,8 +50,6 @@ def run_of_the_demo(folder: Path, *start: str) -> tuple[int, dict[str, Any]]:
 
 
 def decided(report: dict[str, Any]) -> dict[str, object]:
-    """What report.json says of nodes, claims and causes, without a sentence."""
-
     def kept(entry: dict[str, Any], names: tuple[str, ...]) -> dict[str, object]:
         return {name: entry[name] for name in names if name in entry}
 

@@ -46,7 +46,6 @@ class Rows(HTMLParser):
 
 
 def results(folder: Path) -> pd.DataFrame:
-    """A row for each number of each part in the results of a run."""
     report = json.loads((folder / "report.json").read_text("utf-8"))
     about = {node["node"]: node for node in report["nodes"]}
     rows = []

@@ -26,7 +26,6 @@ def gpu(**readings):
 
 
 def silent(*indices, reading=UNSUPPORTED):
-    """GPUs of which none of it is read."""
     return lambda machine: [machine.set_gpu(index, "nvlink5", reading) for index in indices]
 
 

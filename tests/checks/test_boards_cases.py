@@ -10,13 +10,11 @@ from nodegate.profile import Profile
 
 @changes
 def copied(machine, *paths):
-    """GPU 3 says of itself what GPU 2 says."""
     for path in paths:
         machine.set_gpu(3, path, machine.sections["nvml"]["gpus"][2][path])
 
 
 def other_board(machine):
-    """An H20 in the place of GPU 3."""
     machine.set_pci(machine.gpu_address(3), "device", "0x2329")
     machine.set_gpu(3, "pci_device_id", 0x232910DE)
     machine.set_gpu(3, "name", "NVIDIA H20")

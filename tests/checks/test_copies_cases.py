@@ -62,7 +62,6 @@ def at_once(*rates):
 
 
 def each(change, *given, **named):
-    """The change on every GPU."""
     return together(*(change(*given, gpu=gpu, **named) for gpu in range(8)))
 
 

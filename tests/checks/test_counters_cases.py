@@ -124,7 +124,6 @@ CASES += of("counters.pcie_errors")(
 
 
 def efa(count):
-    """A rail that counts as AWS EFA does."""
     return lambda machine: machine.sections["infiniband"]["mlx5_1"]["ports"]["1"]["hw_counters"].update(
         rdma_write_wr_err=count
     )

@@ -31,7 +31,6 @@ def refuse(machine, index, why, detail):
 
 @changes
 def leave_out(machine, index):
-    """NVML alone does not list the GPU."""
     nvml = machine.sections["nvml"]
     nvml["gpus"] = [gpu for gpu in nvml["gpus"] if gpu["index"] != index]
     nvml["count"] -= 1
@@ -62,7 +61,6 @@ def exclude(machine, index):
 
 
 def unload(machine):
-    """The module is not there."""
     machine.set("driver", "loaded", False)
     for index in range(8):
         machine.set_pci(machine.gpu_address(index), "driver", "")

@@ -20,7 +20,6 @@ STUCK = "watchdog: BUG: soft lockup - CPU#18 stuck for 27s! [python3:2254956]"
 
 @changes
 def says(machine, *lines, ago_s=600.0):
-    """The kernel says these lines, a tenth of a second apart."""
     for number, line in enumerate(lines):
         machine.kernel(line, ago_s=ago_s - 0.1 * number)
 

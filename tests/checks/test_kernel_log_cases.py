@@ -26,7 +26,6 @@ LOST = "79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
 @changes
 def says(machine, *lines, ago_s=600.0):
-    """The kernel says these lines, a second apart."""
     for number, line in enumerate(lines):
         machine.kernel(line, ago_s=ago_s - number)
 
@@ -49,7 +48,6 @@ def left_out(machine, kind, lines, *, ago_s):
 
 @changes
 def flaps(machine, count):
-    """The link goes down and comes back, every ten minutes."""
     for number in range(count):
         machine.kernel(f"{NIC} ibp26s0: Link down", ago_s=7200.0 - 600 * number)
         machine.kernel(f"{NIC} ibp26s0: Link up", ago_s=7198.0 - 600 * number)

@@ -10,7 +10,6 @@ NIC = "mlx5_core 0000:5c:00.0: "
 
 
 def said(check, *lines):
-    """Each finding that is no pass: verdict and code."""
     machine = Machine.hgx_h100()
     for line in lines:
         machine.kernel(line, ago_s=600.0)

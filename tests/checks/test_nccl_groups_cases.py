@@ -24,7 +24,6 @@ def ran(what, *, nodes=("gpu01", "gpu02"), kind="pair", group="", busbw=380.0, w
 
 
 def hung(found, **fields):
-    """The same launch, which finished no size."""
     text = found.stdout[: found.stdout.index("NCCL version")]
     return having(replace(found, stdout=text, exit_code=None, timed_out=True), **fields)
 

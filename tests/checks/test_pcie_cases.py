@@ -86,11 +86,6 @@ def in_a_virtual_machine(machine):
     machine.set("system", "dmi.product_name", "g6e.48xlarge")
 
 
-def on_metal_of_a_cloud(machine):
-    machine.set("system", "dmi.sys_vendor", "Amazon EC2")
-    machine.set("system", "dmi.product_name", "g4dn.metal")
-
-
 def all_narrow_in_a_virtual_machine(machine):
     in_a_virtual_machine(machine)
     every_gpu_at(8)(machine)
@@ -102,7 +97,8 @@ def some_narrow_in_a_virtual_machine(machine):
 
 
 def all_narrow_on_metal(machine):
-    on_metal_of_a_cloud(machine)
+    machine.set("system", "dmi.sys_vendor", "Amazon EC2")
+    machine.set("system", "dmi.product_name", "g4dn.metal")
     every_gpu_at(8)(machine)
 
 

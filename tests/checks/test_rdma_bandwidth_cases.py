@@ -175,7 +175,6 @@ def left_out(links):
 
 
 def kept(those, **about):
-    """The links whose tool and device pass this test."""
     return lambda links: [attempt({key: ran for key, ran in links.items() if those(*key[:2])}, **about)]
 
 
@@ -199,7 +198,6 @@ def slow_near_one_and_with_others_who_knows(links):
 
 
 def slow_rails(**devices):
-    """The nodes of which a device is slow too."""
     return {(f"gpu{number:02}", device): 210.5 for device, nodes in devices.items() for number in nodes}
 
 

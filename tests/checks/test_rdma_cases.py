@@ -42,7 +42,6 @@ def roce_port_without_driver_and_link(machine):
 
 @changes
 def gids(machine, rail, types):
-    """A rail with link-local GIDs of these types."""
     machine.set_port(f"mlx5_{rail}", 1, "gids", dict.fromkeys(types, "fe80:0000:0000:0000:a088:c203:0001:4001"))
     machine.set_port(f"mlx5_{rail}", 1, "gid_types", types)
 

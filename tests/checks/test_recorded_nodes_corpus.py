@@ -32,7 +32,6 @@ LINK_CHECKS = ("pcie.link_width", "pcie.bridge_width", "pcie.link_speed", "pcie.
 
 
 def judge_with_pci(check_id, machine, pci, expected=None):
-    """What a check says of a machine whose PCIe tree is this one."""
     node, facts = Node("gpu01", expected=expected or {}, origin="hosts.yaml:3"), facts_of(machine)
     facts._parsed["pci"] = pci
     context = {"node": node, "profile": Profile.DELIVERY, "baseline": baseline_of(facts, node)}
@@ -112,7 +111,6 @@ def test_a_real_gpu_is_among_the_judged():
 
 
 def link_lines():
-    """(file, line) of every single LnkSta line."""
     mocks = re.findall(r'"\\t(LnkSta:[^"]*)"', corpus("lspci/azhpc_mock_lnksta.txt"))
     strings = corpus("lspci/ocidr_lnksta_lines.txt").splitlines()
     return [("azhpc", line) for line in mocks] + [("ocidr", line) for line in strings]

@@ -14,7 +14,6 @@ POD = "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod3f2a7c1
 
 @changes
 def works(machine, slurm=("4711",), cgroup=STEP, pid=70000):
-    """A job on all eight GPUs."""
     machine.set("jobs", "slurm", list(slurm))
     machine.set("jobs", "gpu_users", [{"pid": 70000, "comm": "python3", "uid": 1004, "cgroup": cgroup}])
     for gpu in machine.sections["nvml"]["gpus"]:
@@ -42,13 +41,8 @@ def login(uid):
     return f"0::/user.slice/user-{uid}.slice/session-9.scope"
 
 
-def other_pod(number):
-    return POD.replace("3f2a7c10", str(number) * 8)
-
-
 @changes
 def beside(machine, uid, cgroup, *, slurm=("4711",), own=STEP, gpu=0):
-    """A second process on the GPU of a running job."""
     works(slurm, own)(machine)
     machine.sections["jobs"]["gpu_users"].append({"pid": 81455, "comm": "python", "uid": uid, "cgroup": cgroup})
     process = {"pid": 81455, "kind": "compute", "memory_bytes": 8 << 30, "name": "python"}
@@ -57,7 +51,7 @@ def beside(machine, uid, cgroup, *, slurm=("4711",), own=STEP, gpu=0):
 
 @changes
 def two_pods(machine, sharing):
-    beside(0, other_pod(9), slurm=(), own=POD)(machine)
+    beside(0, POD.replace("3f2a7c10", "99999999"), slurm=(), own=POD)(machine)
     gpu = machine.sections["nvml"]["gpus"][0]
     if sharing == "MIG":
         machine.set_gpu(0, "mig_mode", [1, 1])
@@ -71,14 +65,12 @@ def two_pods(machine, sharing):
 
 @changes
 def moved_in(machine):
-    """Another login has taken the GPU that the job left."""
     beside(1002, login(1002))(machine)
     del machine.sections["nvml"]["gpus"][0]["processes"][0]
 
 
 @changes
 def another_users_login(machine):
-    """The user has a job of its own on the node, on another GPU."""
     beside(1002, login(1002), slurm=("4711", "4712"))(machine)
     other = {"pid": 90000, "comm": "python", "uid": 1002, "cgroup": STEP.replace("4711", "4712")}
     machine.sections["jobs"]["gpu_users"].append(other)

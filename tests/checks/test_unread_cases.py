@@ -5,7 +5,6 @@ from support.judging import Case, gpu
 
 
 def failing(reading):
-    """One reading of GPU 3 fails."""
     return gpu(3, reading, unread("failed", "NVML 999: Unknown Error"))
 
 

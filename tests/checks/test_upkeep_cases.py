@@ -14,12 +14,10 @@ OLD = fails("upkeep", "timeout", "10 s")
 
 
 def kept(path, value):
-    """One reading of the section."""
     return plant.set("upkeep", path, value)
 
 
 def no(*keys, value=None):
-    """A machine that rightly lacks these."""
     return both(*(kept(key, {} if value is None else value) for key in keys))
 
 

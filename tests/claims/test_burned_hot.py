@@ -19,7 +19,6 @@ NODES = 4
 
 
 def burned(plant: Callable[[Machine], object]) -> tuple[set[NodeVerdict], Shown]:
-    """The verdicts of a fleet that is alike, and its first node's claim."""
     machines = [Machine.hgx_h100(f"node{number:02d}", number) for number in range(1, NODES + 1)]
     for machine in machines:
         plant(machine)

@@ -9,7 +9,6 @@ from nodegate import cli
 
 
 def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """A parser and all those below it."""
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

@@ -96,7 +96,6 @@ def test_a_file_in_its_place_is_one_message(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run that came to its end."""
     where = tmp_path_factory.mktemp("ended")
     write_fleet(where, [Machine.hgx_h100("gpu0001", 1)])
     assert run_pytest(where, ["--inventory", "hosts.yaml", "-q", "--run-dir", "run"]).exit_code == 1
@@ -105,7 +104,6 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(ended: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
     return Path(shutil.copytree(ended, tmp_path / "run"))
 
 

@@ -43,7 +43,6 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def site(tmp_path: Path, unpacked: Path) -> Path:
-    """An installation and its Slurm."""
     shutil.copytree(unpacked, tmp_path / PACKAGE, copy_function=os.link)
     python = f'#!/bin/sh\nexec {sys.executable} "$@"\n'  # with its libraries
     for name, text in {PROGRAM: _PROGRAM, SCONTROL: _SCONTROL, PYTHON: python, CONF: ""}.items():

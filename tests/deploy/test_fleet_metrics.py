@@ -62,11 +62,6 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where / "reports"
 
 
-def _recipe() -> str:
-    """The commands of the guide that bring the file to node_exporter."""
-    return re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL)[0]
-
-
 @contextmanager
 def _webhook() -> Iterator[tuple[str, list[dict[str, str]]]]:
     """A server that keeps the alerts that it is told."""
@@ -118,7 +113,7 @@ def chain(reports: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
     folder = tmp_path_factory.mktemp("chain")
     (textfiles := folder / "textfiles").mkdir()
     where = {"/var/lib/nodegate/reports": reports, "/var/lib/prometheus/node-exporter": textfiles}
-    command = _recipe()
+    command = re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL)[0]
     for path, here in where.items():
         assert path in command
         command = command.replace(path, str(here))

@@ -35,7 +35,6 @@ class Case(NamedTuple):
 
 
 def on(node, said):
-    """What is said of this node."""
     return said.replace("NODE", f"{int(node.rpartition('-')[2]):04}")
 
 

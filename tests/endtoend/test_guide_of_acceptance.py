@@ -13,7 +13,6 @@ RECORDED = "all:\n  vars: {ansible_connection: replay, nodegate_recordings: reco
 
 
 def record(folder: Path, *, is_repaired: bool) -> None:
-    """The nodes as they are recorded before and after the repair of one."""
     machines = [Machine.hgx_h100(f"gpu-{at:02}", at) for at in range(1, 17)]
     if not is_repaired:
         faults.lost_gpu(machines[2])

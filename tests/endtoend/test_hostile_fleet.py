@@ -62,7 +62,6 @@ def ran(tmp_path_factory):
 
 
 def verdicts(ran, kind):
-    """The verdicts of the nodes of a kind."""
     names = {node.name for node in ran.nodes if node.kind is kind}
     return {node["verdict"] for node in ran.report["nodes"] if node["node"] in names}
 

@@ -85,7 +85,6 @@ class Run(NamedTuple):
         return f"{record.verdict.value}: {words_of(record)}"
 
     def attempts(self, measurement):
-        """How often each node was measured."""
         files = (self.outcome.folder / "evidence").glob(f"*/{measurement}.json")
         found = {file.parent.name: json.loads(file.read_text())["document"] for file in files}
         return {name: len(document["attempts"]) for name, document in found.items()}

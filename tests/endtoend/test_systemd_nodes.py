@@ -33,7 +33,6 @@ class Site:
         self._runs = 0
 
     def outcome(self, run):
-        """What a run of `RUNS` said."""
         if run not in self._outcomes:
             broken = {f"gpu-{place + 2}": case.fault for place, case in enumerate(RUNS[run])}
             found = run_with_faults(self.lab, self.fresh(), {"gpu-1": faults.nothing, **broken})
@@ -42,11 +41,9 @@ class Site:
         return self._outcomes[run]
 
     def start(self, *nodes, profile="delivery"):
-        """One more run."""
         return start(self.lab, self.fresh(), nodes, "--profile", profile)
 
     def fresh(self):
-        """A folder for one more run."""
         self._runs += 1
         return self._folder / f"run{self._runs}"
 

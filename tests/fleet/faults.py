@@ -14,7 +14,6 @@ _NOT_SUPPORTED = {"why": "not supported", "detail": "NVML 3: Not Supported", "nv
 
 
 def lost_gpu(machine: Machine) -> list[PlantedFault]:
-    """GPU 3 has fallen off the bus half an hour ago."""
     serial = next(gpu["serial"] for gpu in machine.sections["nvml"]["gpus"] if gpu["index"] == 3)
     machine.lose_gpu(3)
     machine.kernel(f"NVRM: GPU {machine.gpu_address(3)}: GPU serial number is {serial}.", ago_s=1800.0)
@@ -33,7 +32,6 @@ def lost_gpu(machine: Machine) -> list[PlantedFault]:
 
 
 def dead_fabric_manager(machine: Machine) -> list[PlantedFault]:
-    """After an update of the driver the fabric manager kept its old version, and does not start."""
     old = "550.127.08"
     machine.stop_service("nvidia-fabricmanager")
     machine.set("services", "fabric_manager_version", f"Fabric Manager version is : {old}")
@@ -68,7 +66,6 @@ def dead_fabric_manager(machine: Machine) -> list[PlantedFault]:
 
 
 def row_remap_pending(machine: Machine) -> list[PlantedFault]:
-    """GPU 6 met an uncorrectable memory error; the row will be replaced at the next reset."""
     place = machine.gpu_address(6).removesuffix(".0")
     for line in (
         "48, pid=20551, name=python3, An uncorrectable double bit error (DBE) has been detected on GPU.",
@@ -94,7 +91,6 @@ def row_remap_pending(machine: Machine) -> list[PlantedFault]:
 
 
 def row_remap_failed(machine: Machine) -> list[PlantedFault]:
-    """GPU 1 could not replace a row: its spare rows are used up."""
     place = machine.gpu_address(1).removesuffix(".0")
     machine.kernel(
         f"NVRM: Xid (PCI:{place}): 64, pid=1733, name=python3, Row Remapper: Failed to remap row (0x00000000031c7f00)",
@@ -116,7 +112,6 @@ def row_remap_failed(machine: Machine) -> list[PlantedFault]:
 
 
 def gsp_timeout(machine: Machine) -> list[PlantedFault]:
-    """GPU 2's firmware no longer answers its driver."""
     place = machine.gpu_address(2).removesuffix(".0")
     for count in range(4):
         machine.kernel(
@@ -128,7 +123,6 @@ def gsp_timeout(machine: Machine) -> list[PlantedFault]:
 
 
 def gsp_off(machine: Machine) -> list[PlantedFault]:
-    """Somebody loaded the proprietary driver with the GSP firmware off, on this node only."""
     driver = machine.sections["driver"]
     machine.set(
         "driver",
@@ -150,7 +144,6 @@ def gsp_off(machine: Machine) -> list[PlantedFault]:
 
 
 def narrow_gpu(machine: Machine) -> list[PlantedFault]:
-    """GPU 7's link trained with 2 of its 16 lanes."""
     machine.set_link(machine.gpu_address(7), width=2)
     return found(
         machine,
@@ -163,7 +156,6 @@ def narrow_gpu(machine: Machine) -> list[PlantedFault]:
 
 
 def narrow_nic(machine: Machine) -> list[PlantedFault]:
-    """The link of mlx5_2 trained with 8 of its 16 lanes, and the driver said so."""
     address = machine.nic_address(2)
     parent = machine.pci(address)["parent"]
     machine.set_link(address, width=8)
@@ -180,7 +172,6 @@ def narrow_nic(machine: Machine) -> list[PlantedFault]:
 
 
 def flapping_link(machine: Machine) -> list[PlantedFault]:
-    """The cable of mlx5_5 lost its link five times today."""
     address = machine.nic_address(5)
     for count in range(5):
         started = (7 - count) * _HOUR_S
@@ -192,7 +183,6 @@ def flapping_link(machine: Machine) -> list[PlantedFault]:
 
 
 def port_down(machine: Machine) -> list[PlantedFault]:
-    """The port of mlx5_3 is down."""
     machine.set_port("mlx5_3", 1, "state", "1: DOWN")
     machine.set_port("mlx5_3", 1, "phys_state", "3: Disabled")
     machine.set_netdev("ens4np0", "carrier", "0")
@@ -208,7 +198,6 @@ def port_down(machine: Machine) -> list[PlantedFault]:
 
 
 def power_brake(machine: Machine) -> list[PlantedFault]:
-    """A power supply failed: the board holds GPU 4 at a quarter of its clock."""
     machine.set_gpu(4, "event_reasons", 0x88)
     machine.set_gpu(4, "sm_clock_mhz", 510)
     what = "GPU 4 is held down by the power brake"
@@ -220,7 +209,6 @@ def power_brake(machine: Machine) -> list[PlantedFault]:
 
 
 def broken_nvlink(machine: Machine) -> list[PlantedFault]:
-    """Link 7 of GPU 1 is down, and the switch at its other end reports it as fatal."""
     machine.set_nvlink(1, 7, "state", 0)
     machine.set_nvlink(1, 7, "speed_mbps", dict(_NOT_SUPPORTED))
     machine.kernel("nvidia-nvswitch1: SXid (PCI:0000:6d:00.0): 20034, Fatal, Link 30 LTSSM Fault Up", ago_s=4 * _HOUR_S)
@@ -234,7 +222,6 @@ def broken_nvlink(machine: Machine) -> list[PlantedFault]:
 
 
 def stray_process(machine: Machine) -> list[PlantedFault]:
-    """A program of an earlier job still holds GPU 5."""
     size = 38_112 << 20
     machine.set_gpu(5, "memory_used_bytes", size)
     machine.set_gpu(
@@ -254,14 +241,12 @@ def stray_process(machine: Machine) -> list[PlantedFault]:
 
 
 def small_shm(machine: Machine) -> list[PlantedFault]:
-    """Shared memory has 16 GiB instead of half of the memory."""
     size = 16 << 30
     machine.set("mounts", "usage./dev/shm", {"size_bytes": size, "free_bytes": size, "read_only": False})
     return found(machine, "F16", "shared memory has 16 GiB", "host.shared_memory fail /dev/shm")
 
 
 def out_of_memory(machine: Machine) -> list[PlantedFault]:
-    """The kernel killed a program for want of memory two hours ago."""
     machine.kernel(
         "python3 invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP), order=0, oom_score_adj=0",
         ago_s=7201,
@@ -275,14 +260,12 @@ def out_of_memory(machine: Machine) -> list[PlantedFault]:
 
 
 def old_nccl(machine: Machine) -> list[PlantedFault]:
-    """An NCCL of the 2.20 line is installed, whose bootstrap mixes messages up."""
     machine.set("software", "nccl", [{"path": "/usr/lib/x86_64-linux-gnu/libnccl.so.2", "file": "libnccl.so.2.20.5"}])
     machine.set("software", "packages", machine.sections["software"]["packages"] | {"libnccl2": "2.20.5-1+cuda12.4"})
     return found(machine, "F20", "NCCL 2.20.5", "software.nccl_version warn", "drift.same_as_fleet warn NCCL version")
 
 
 def low_limits(machine: Machine) -> list[PlantedFault]:
-    """Jobs may lock only 64 KiB of memory and open 1024 files: slurmd was started by hand."""
     text: str = machine.sections["limits"]["slurmd"]
     text = text.replace("131072               131072 ", "1024                 4096   ")
     text = text.replace(
@@ -309,7 +292,6 @@ def stale_nccl_settings(machine: Machine) -> list[PlantedFault]:
 
 
 def old_vbios(machine: Machine) -> list[PlantedFault]:
-    """The GPUs were not updated with those of the other nodes."""
     old = "96.00.74.00.01"
     driver = machine.sections["driver"]
     for index, address in enumerate(machine.gpu_addresses):

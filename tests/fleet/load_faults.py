@@ -20,8 +20,6 @@ _SOFTWARE_HEAT, _HARDWARE_HEAT = 0x20, 0x40
 
 
 def hot_gpu(machine: Machine) -> list[PlantedFault]:
-    """The heat sink of GPU 2 sits badly: it reaches its slowdown temperature and is 12 % slower than the others."""
-
     def heat(document: dict[str, Any]) -> None:
         reasons = (_IDLE_DROP, _SOFTWARE_HEAT, _HARDWARE_HEAT)
         burn.slowed(document, 2, 0.88, reasons=reasons, clock_mhz=1455.0, heat_c=_HOT_C)
@@ -39,18 +37,15 @@ def hot_gpu(machine: Machine) -> list[PlantedFault]:
 
 
 def brake_under_load(machine: Machine) -> list[PlantedFault]:
-    """A power supply gives in at full load only: the board holds GPU 1 at a quarter of its clock."""
     machine.under_load(burn.NAME, *[braked(1)] * _THRICE)
     return found(machine, "F08", "GPU 1 is held down by the power brake under load", *brake_findings(1))
 
 
 def braked(index: int) -> Change:
-    """A GPU at 500 MHz under load."""
     return lambda document: burn.slowed(document, index, 0.26, reasons=(_IDLE_DROP, _BRAKE), clock_mhz=500.0)
 
 
 def brake_findings(index: int) -> list[str]:
-    """What a burn must find of a braked GPU."""
     return [
         f"burn.throughput fail GPU {index}",
         f"burn.node_spread warn GPU {index}",
@@ -59,8 +54,6 @@ def brake_findings(index: int) -> list[str]:
 
 
 def wrong_results(machine: Machine) -> list[PlantedFault]:
-    """GPU 4 computes a few words wrong, without any message: silent data corruption."""
-
     def corrupt(document: dict[str, Any]) -> None:
         first = {"iteration": 18211, "at_s": 112.4, "row": 5120, "column": 640, "words": 3}
         document["gpus"][4]["phases"][0] |= {"mismatches": 3, "first_mismatch": first}
@@ -70,7 +63,6 @@ def wrong_results(machine: Machine) -> list[PlantedFault]:
 
 
 def memory_errors(machine: Machine) -> list[PlantedFault]:
-    """GPU 6 corrects thousands of memory errors under load: its memory is dying."""
     machine.under_load(burn.NAME, lambda document: burn.counting(document, 6, "ecc_corrected", 310))
     machine.during_load(after.gpu_counts(6, volatile_corrected=3720, aggregate_corrected=3720))
     return found(
@@ -79,7 +71,6 @@ def memory_errors(machine: Machine) -> list[PlantedFault]:
 
 
 def slow_nic(machine: Machine) -> list[PlantedFault]:
-    """mlx5_4 reaches half of its rate with every partner; the partners are well with others."""
     return nic_findings(machine, 4, 196.4, "F07", "mlx5_4 carries half of its rate")
 
 
@@ -102,7 +93,6 @@ def nic_findings(machine: Machine, number: int, gbps: float, mode: str, what: st
 
 
 def bad_cable(machine: Machine) -> list[PlantedFault]:
-    """The cable of mlx5_6 counts errors under load and loses its link once."""
     machine.during_load(after.port_counts("mlx5_6", symbol_error=914, link_downed=1))
     machine.during_load(after.link_goes_down(6, "ibs6"))
     return found(
@@ -115,7 +105,6 @@ def bad_cable(machine: Machine) -> list[PlantedFault]:
 
 
 def link_trains_down(machine: Machine) -> list[PlantedFault]:
-    """GPU 5 has all its lanes until it has work; then its link comes down to 8."""
     machine.under_load(copies.NAME, *[copies.trained_down(5, 8)] * _THRICE)
     return found(
         machine,
@@ -126,32 +115,27 @@ def link_trains_down(machine: Machine) -> list[PlantedFault]:
 
 
 def lost_words(machine: Machine) -> list[PlantedFault]:
-    """What GPU 3 sends to the host arrives with a few wrong words, and nobody says so."""
     machine.under_load(copies.NAME, copies.words_lost(3, OUT, 2))
     return found(machine, "F03", "data of GPU 3 arrives wrong at the host", "copies.data fail GPU 3")
 
 
 def no_nvls(machine: Machine) -> list[PlantedFault]:
-    """NCCL does not sum in the NVSwitches: all_reduce is what Ring is, and nothing else is wrong."""
     machine.under_load(nccl.NAME, *[nccl.without_nvls] * _THRICE)
     return found(machine, "F12", "all_reduce runs without NVLS", "nccl.nvls fail NVLS")
 
 
 def slow_all_reduce(machine: Machine) -> list[PlantedFault]:
-    """all_reduce is 6 % slower than on the other nodes: above the stored limit, which must be loose."""
     machine.under_load(nccl.NAME, *[nccl.slower(0.94, ALL_REDUCE)] * _THRICE)
     return found(machine, "F09", "all_reduce is 6 % slower than the fleet's", "nccl.all_reduce fail")
 
 
 def slow_collectives(machine: Machine, share: float, mode: str, what: str) -> list[PlantedFault]:
-    """Every collective is slower."""
     machine.under_load(nccl.NAME, *[nccl.slower(share)] * _THRICE)
     machine.under_load(groups.NAME, groups.slower(share))
     return found(machine, mode, what, "nccl.all_reduce fail", "nccl.collectives fail", *_SLOW_IN_GROUPS)
 
 
 def hung_all_reduce(machine: Machine) -> list[PlantedFault]:
-    """all_reduce never ends, whichever algorithm it uses: the time limit ends it, and the rest is left out."""
     machine.under_load(nccl.NAME, *[nccl.hung] * _THRICE)
     machine.under_load(groups.NAME, groups.hangs)
     rest = [launch.what for launch in LAUNCHES]
@@ -173,7 +157,6 @@ def hung_all_reduce(machine: Machine) -> list[PlantedFault]:
 
 
 def no_nccl_tests(machine: Machine) -> list[PlantedFault]:
-    """nccl-tests was never installed: what it would measure stays unknown, and the node is not accepted."""
     tools: Mapping[str, str] = machine.sections["software"]["tools"]
     machine.set("software", "tools", {**tools, "all_reduce_perf": ""})
     machine.under_load(nccl.NAME, *[nccl.no_tool] * _THRICE)

@@ -54,7 +54,11 @@ def hgx_h100(name: str, index: int) -> Parts:
     units = system.units(fabric_manager=True)
     sections = _sections(node, devices, cards, units, memory_kib=2_113_511_424)
     sections["infiniband"] = rails | {"mlx5_bond_0": bond}
-    sections["netdev"] = netdevs | _management_netdevs()
+    sections["netdev"] = netdevs | {
+        "ens2f0np0": nics.netdev("0000:2a:00.0", mtu=9000),
+        "ens2f1np1": nics.netdev("0000:2a:00.1", mtu=9000),
+        "eno1": nics.netdev("0000:03:00.0", mtu=1500),
+    }
     sections["upkeep"] = system.upkeep(devices, sections["infiniband"])
     return Parts(sections, units, tuple(gpu_addresses), tuple(nic_addresses), _boot_lines(nic_addresses, nvswitches=4))
 
@@ -193,14 +197,6 @@ def _narrow(devices: list[pcie.Device], address: str, *, speed: str) -> None:
 
 def _rail(index: int, number: int, address: str) -> dict[str, Any]:
     return nics.infiniband_adapter(number, address, guid=_guid(index, number), netdev=f"ibs{number}")
-
-
-def _management_netdevs() -> dict[str, Any]:
-    return {
-        "ens2f0np0": nics.netdev("0000:2a:00.0", mtu=9000),
-        "ens2f1np1": nics.netdev("0000:2a:00.1", mtu=9000),
-        "eno1": nics.netdev("0000:03:00.0", mtu=1500),
-    }
 
 
 def _guid(index: int, number: int) -> str:

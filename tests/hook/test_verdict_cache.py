@@ -17,7 +17,6 @@ FIT = Answer(Exit.FIT, "fit: 77 checks passed")
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A verdict that was measured just now."""
     keep(tmp_path / "run/verdict.json", "limits", FIT, now_s())
     return tmp_path / "run/verdict.json"
 

@@ -53,7 +53,6 @@ PLUGIN = {  # the names that Ansible's connection plugin has for the settings
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, which is the user's own; with an inventory."""
     folder = tmp_path / "site"
     folder.mkdir(mode=0o755)
     (folder / "hosts.yml").write_text("gpu: {hosts: {gpu1: , gpu2: {ansible_user: eve, ansible_port: 22}}}\n")

@@ -129,7 +129,6 @@ echo '{"gpu": {"hosts": ["gpu1", "gpu2"], "children": ["rack1"], "vars": {"nodeg
 
 
 def program(text: str) -> None:
-    """An executable file in the current folder."""
     Path("dynamic").write_text(text)
     Path("dynamic").chmod(0o755)
 

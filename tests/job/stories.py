@@ -267,7 +267,7 @@ def _gpu_labels(story: Story, row: int, moment: float, replica: int) -> dict[str
                   "UUID": f"GPU-{uuid[:-1]}{gpu // 2}"}  # fmt: skip
     if moment >= story.relabelled.get(node, np.inf):
         labels["DCGM_FI_DRIVER_VERSION"] = "580.95.05"
-    labelled = story.labelled[row][_at(story, moment)] > 0.5
+    labelled = story.labelled[row][int(np.clip((moment - story.times[0]) // COLLECT_S, 0, len(story.times) - 1))] > 0.5
     if story.style == "bare":
         return {**labels, "Hostname": name, "instance": f"{name}:9400", "job": "dcgm", **copy}
     if story.style == "slurm":
@@ -281,10 +281,6 @@ def _gpu_labels(story: Story, row: int, moment: float, replica: int) -> dict[str
         pod = {f"exported_{label}": value for label, value in pod.items()}
         return {**labels, "Hostname": name, **scraped, **exporter, **pod, **copy}
     return {**labels, "hostname": name, **scraped, **(exporter | pod), **copy}
-
-
-def _at(story: Story, moment: float) -> int:
-    return int(np.clip((moment - story.times[0]) // COLLECT_S, 0, len(story.times) - 1))
 
 
 def _gpu_lines(story: Story, quantity: str) -> Iterator[str]:

@@ -15,7 +15,6 @@ UNREAD = Unknown(Why.TIMEOUT)
 
 
 def fleet(values: Mapping[str, Known[str]], platform: str = "p") -> Fleet:
-    """One characteristic, "driver", on nodes of one platform."""
     return Fleet({name: (platform, {"driver": value}) for name, value in values.items()})
 
 
@@ -93,7 +92,6 @@ def test_hostile_values_cannot_make_the_message_long():
 
 
 def odd_ones(known: Mapping[str, tuple[str, Mapping[str, Known[str]]]]) -> set[str]:
-    """The nodes that differ, each compared with all."""
     compared = Fleet(known)
     return {name for name in known if compared.compare(name)}
 

@@ -91,7 +91,6 @@ def test_a_swapped_pair_is_an_error(tmp_path: Path) -> None:
 
 
 def fleet_with(names: Mapping[str, str]) -> Fleet:
-    """Nodes by name, and the host name of each."""
     nodes, who = {}, {}
     for number, (name, hostname) in enumerate(names.items(), 1):
         machine = Machine.hgx_h100(name, number)

@@ -24,7 +24,6 @@ WHERE = ("gpu01", "gpu02", "both")
 
 
 def hide(machine: Machine, readings: Collection[str]) -> None:
-    """Take these readings of its identity from a machine."""
     paths = {BOOT: "boot_id", NAME: "hostname", CHASSIS: "dmi.product_serial"}
     for reading in paths.keys() & set(readings):
         machine.set("system", paths[reading], HIDDEN)

@@ -86,7 +86,6 @@ def test_a_platform_that_nobody_knows_is_neither_fit_nor_unfit() -> None:
 
 
 def silent(why: str) -> Machine:
-    """A node whose GPUs answer nothing but this."""
     machine = h100()
     for index in range(8):
         for key in list(machine.sections["nvml"]["gpus"][index]):

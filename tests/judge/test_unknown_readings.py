@@ -63,7 +63,6 @@ def by_facts(machine: Machine) -> Mapping[str, Record]:
 
 
 def bad(machine: Machine) -> set[str]:
-    """The checks that keep the node from being accepted."""
     return {name for name, record in by_facts(machine).items() if record.verdict in (Verdict.ERROR, Verdict.FAIL)}
 
 

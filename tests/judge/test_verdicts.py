@@ -23,7 +23,6 @@ VERDICTS = st.sampled_from(list(Verdict))
 
 
 def only(verdicts: Verdicts) -> tuple[Verdict, str]:
-    """Verdict and message of the one finding."""
     (finding,) = verdicts.findings
     return finding.verdict, finding.message
 

@@ -20,7 +20,6 @@ def h100() -> Machine:
 
 
 def odd(machine: Machine) -> dict[str, set[int | None]]:
-    """The checks that reject the node, each with the GPUs that it names."""
     records = whole(machine, only=lambda check: set(check.asks_for) <= {*FACTS, "baseline", "profile", "verdicts"})
     return {
         name: {finding.part.index for finding in record.findings if finding.verdict is Verdict.FAIL}

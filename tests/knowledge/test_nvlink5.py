@@ -10,18 +10,13 @@ from nodegate.knowledge.tables import rows
 ROWS = rows("nvlink5.csv")
 
 
-def number(bits: str, rest: str) -> int:
-    """The number with these bits; those that may be anything are all `rest`."""
-    return int(bits.replace("-", rest), 2)
-
-
 @pytest.mark.parametrize(
     "row", [pytest.param(row, id=f"{row['xid']}-{row['units']}-{row['status']}-{n}") for n, row in enumerate(ROWS)]
 )
 def test_each_row_is_found_by_its_numbers_in_both_layouts(row: dict[str, str]) -> None:
     status = int(row["status"], 16)
     for layout, rest, unit in product(("info", "info_before_575"), "01", row["units"].split("/")):
-        info = number(row[layout], rest)
+        info = int(row[layout].replace("-", rest), 2)
         event = parse(f"{unit} Fatal XC0 i0 Link 07 (0x{info:08x} 0x{status:08x} 0x00000000)")
         assert event == Event(unit, "Fatal", 7, info, status)
         decoded = decode(int(row["xid"]), event)

@@ -14,11 +14,6 @@ PAGE = ROOT / "docs" / "evidence" / "injected-faults.md"
 ROW = re.compile(r'^\| \[(?P<fault>[^]]+)\]\(\.\./\.\./(?P<file>\S+) "(?P<test>\w+)"\) \|', re.MULTILINE)
 
 
-def shown():
-    """The tests whose rows are on the page."""
-    return {(row["file"], row["test"]) for row in ROW.finditer(PAGE.read_text())}
-
-
 def injecting():
     """The tests that note what was said of a fault: those that ask for `told`."""
     files = [*(ROOT / "lab" / "tests").rglob("test_*.py"), *(ROOT / "tests" / "endtoend").glob("test_*.py")]
@@ -33,7 +28,9 @@ def injecting():
 
 
 def test_the_page_has_a_row_for_each_test_that_injects_a_fault_and_no_other():
-    assert shown() == injecting(), "make lab-table writes the page"
+    assert {(row["file"], row["test"]) for row in ROW.finditer(PAGE.read_text())} == injecting(), (
+        "make lab-table writes the page"
+    )
 
 
 @pytest.mark.parametrize("said", ["a | b", "<script>", "w" * 500])

@@ -37,7 +37,6 @@ class Installation:
     inventory: str
 
     def run(self, *command, where=None, **environment):
-        """Run a command with nothing on PATH but this installation's programs and the system's."""
         path = environment.pop("PATH", f"{self.bin}:/usr/bin:/bin")
         return subprocess.run(
             command,
@@ -68,7 +67,6 @@ def pip(python, *arguments):
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
-    """What a clone of this checkout holds, with what is not committed yet."""
     folder = tmp_path_factory.mktemp("fresh") / "nodegate"
     listed = subprocess.run(
         ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -122,7 +120,6 @@ def installed(request, clone, wheel, environment, tmp_path_factory):
 
 
 def judged(installed, run_dir, *command, **environment):
-    """A run over two nodes of the demo fleet, of which one has a fault."""
     done = installed.run(
         *command, "--inventory", installed.inventory, *CHOICE, "-v", "--run-dir", str(run_dir), **environment
     )

@@ -34,7 +34,6 @@ def verdicts(judged: Judged) -> dict[Verdict, int]:
 
 
 def blamed(judged: Judged, *kinds: Verdict) -> set[tuple[str, str, str]]:
-    """Node, check and part of every finding of these verdicts."""
     return {(name, check, part) for name in judged.records for check, part, _ in judged.findings(name, *kinds)}
 
 

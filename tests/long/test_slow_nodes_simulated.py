@@ -18,7 +18,6 @@ DOUBTED = (Verdict.FAIL, Verdict.WARN)
 
 
 def told(cell: Cell, seed: int = 1) -> tuple[Counter[Verdict], Counter[Verdict]]:
-    """The verdicts on the good nodes and on the slow ones of some fleets."""
     rng, good, bad = np.random.default_rng(seed), Counter[Verdict](), Counter[Verdict]()
     for _ in range(cell.fleets):
         fleet = drawn(cell, rng)

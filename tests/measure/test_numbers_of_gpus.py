@@ -35,7 +35,6 @@ def of_board(platform: str) -> Baseline:
 
 
 def found(platform: str, name: str, value: float, unit: str, device: str = "GPU 0", **conditions: str) -> Finding:
-    """What is said of one number of a node that is alone."""
     verdicts = Verdicts()
     metric = Metric(name, (value,), unit, device, conditions=conditions)
     alone = Peers.of({}).of_node("gpu1")

@@ -39,7 +39,6 @@ def of_one_rail(record: Record) -> dict[str, Verdict]:
 
 
 def printed(old: str, new: str) -> dict[str, object]:
-    """The output of a good run, changed in one place."""
     text = rdma_links.printed("ib_write_bw", 391.87, "mlx5_0")
     assert old in text
     return {"stdout": text.replace(old, new)}

@@ -105,7 +105,6 @@ SHAPES = (
 
 
 def prepared(shape: Shape, name: str, monkeypatch: pytest.MonkeyPatch) -> RdmaNode:
-    """A node of this shape, as a run prepares it."""
     answers = ("Version: 6.24", shape.help_text, shape.peer_memory, shape.direct, shape.classes)
 
     def answered(_: object, what: str, programs: Sequence[object], **__: object) -> list[ProgramRun]:

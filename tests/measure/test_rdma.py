@@ -35,7 +35,6 @@ WRITE, READ = "rdma.write_gbps", "rdma.read_gbps"
 
 @pytest.fixture
 def made(tmp_path: Path) -> Iterator[Callable[..., RdmaFleet]]:
-    """Fleets of nodes whose sessions are closed at the end."""
     with contextlib.ExitStack() as sessions:
         yield partial(RdmaFleet, tmp_path, sessions=sessions)
 
@@ -61,7 +60,6 @@ def two_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def measured(fleet: RdmaFleet, pool: Crew | None = None) -> dict[str, RdmaBandwidth]:
-    """All nodes, measured; nothing of them runs any more."""
     runs = rdma.measure(fleet.targets(), pool or Crew())
     assert left_behind(fleet) == []
     return {name: parse([each]) for name, each in runs.items()}

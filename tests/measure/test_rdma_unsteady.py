@@ -15,7 +15,6 @@ OF_SETUP = "setup"  # it could not be run, which says nothing of the rail
 
 
 def measured(seen: dict[str, list[float | str | None]], *, device: str = RAIL, planned: int = 8) -> RdmaBandwidth:
-    """The writes of a rail with each partner, in Gb/s."""
     runs = [
         LinkRun(
             name=BANDWIDTHS[0],

@@ -33,7 +33,6 @@ def test_mine(host, verdicts):
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A folder with three healthy nodes and a busy one."""
     machines = [Machine.hgx_h100(f"gpu{number}", number) for number in range(1, 5)]
     stray_process(machines[3])
     write_fleet(tmp_path, machines)

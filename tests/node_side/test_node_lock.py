@@ -26,13 +26,11 @@ class Locks:
         self.path = folder / "nodegate.lock"
 
     def asks(self, user: int, who: str) -> str:
-        """What the lock's program says to this user; it keeps the lock until the end of the test."""
         source = node_source("lock").replace("/tmp/nodegate-", f"{self.folder}/spare-")
         argv = ["/usr/bin/python3", "-I", "-S", "-c", source + "\nmain(*sys.argv[1:])", self.path, who]
         return self.starts(user, *argv)
 
     def starts(self, user: int, *argv: object) -> str:
-        """The first line of a program of this user, which is ended with the test."""
         program = subprocess.Popen(
             argv,
             stdout=subprocess.PIPE,
@@ -50,7 +48,6 @@ class Locks:
         return program.stdout.readline().rstrip("\n")
 
     def flock(self, user: int, path: Path) -> str:
-        """A user's own program that locks a file."""
         code = f"import fcntl,time; f=open({str(path)!r}); fcntl.flock(f,fcntl.LOCK_EX); print('locked',flush=True)"
         return self.starts(user, "/usr/bin/python3", "-c", f"{code}; time.sleep(300)")
 

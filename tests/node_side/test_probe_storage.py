@@ -18,7 +18,6 @@ NOBODY = 65534
 
 
 def written(*folders: Path, before: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What the probe says of these folders."""
     command = [*before, sys.executable, *PYTHON_OPTIONS, "-"]
     source = program(sections=["storage"], folders=[str(each) for each in folders])
     ran = subprocess.run(command, input=source, capture_output=True, timeout=60, check=True)

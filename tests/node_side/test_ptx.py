@@ -42,7 +42,6 @@ def test_the_shared_memory_of_the_tensor_kernel_is_what_the_smallest_gpu_gives_a
 
 
 def memory_of(dtype: str) -> tuple[bytearray, list[Any]]:
-    """Two operands and room for a result, and the operands as numbers."""
     rows = [
         [operands.row(dtype, row, N, seed) for row in range(N)] for seed in (operands.SEED_LEFT, operands.SEED_RIGHT)
     ]
@@ -55,7 +54,6 @@ def memory_of(dtype: str) -> tuple[bytearray, list[Any]]:
 
 
 def multiply(dtype: str, text: str, memory: bytearray, block: tuple[int, int], *, late: bool = True) -> Any:
-    """Run one block; the result matrix."""
     size = len(memory) // 3
     rows, columns = products.tile(dtype)
     shared = products.TENSOR_SHARED if dtype == products.TENSOR else 0

@@ -51,7 +51,6 @@ def told(
 
 
 def sentence(found: Assessment, **changes: str) -> str:
-    """What people read of it, behind the part."""
     finding = metric_findings.finding_of(metric(found.value, **changes), found, remedy="")
     return finding.message.removeprefix(f"{finding.part.label}: ")
 

@@ -17,12 +17,10 @@ RACKS = {at: {"rack": f"r{at // 8}"} for at in range(NODES)}
 
 
 def speeds(seed: int = 5, *, noise: float = 0.005, nodes: int = NODES) -> np.ndarray:
-    """The collective of each node, in GB/s."""
     return np.random.default_rng(seed).normal(480, 480 * noise, nodes)
 
 
 def judged(speed: np.ndarray, traits: dict[int, dict[str, str]], **changes: dict[int, str]) -> list[list]:
-    """The findings of each node: one number of each, and what sets it apart; `changes` are conditions by node."""
     names = [f"gpu{at:03}" for at in range(len(speed))]
     measured = {
         name: ("hgx-h100-8", [metric(float(speed[at]), **{key: of[at] for key, of in changes.items() if at in of})])

@@ -17,7 +17,6 @@ FAIL, WARN, UNKNOWN = Verdict.FAIL, Verdict.WARN, Verdict.NOT_JUDGED
 
 
 def of_pairs(*speeds: float) -> list[tuple[Verdict, str]]:
-    """What is said of nodes whose best pairs were so fast."""
     fleet = {
         f"gpu{at}": ("hgx-h100-8", [Metric("nccl.group_all_reduce_gb_per_s", looks, "GB/s", statistic=Statistic.BEST)])
         for at, looks in enumerate((speed, speed * 0.995) for speed in speeds)
@@ -47,7 +46,6 @@ def test_who_is_told_by_few_others(speeds, verdicts, said):
 
 
 def told(nodes: int, noise: Noise, left: float, where: str, trials: int) -> tuple[list[Verdict], list[Verdict]]:
-    """What is said of good and of slow nodes; one of each fleet has so much left of its speed."""
     rng, good, slow = np.random.default_rng(4), [], []
     for _ in range(trials):
         fleet = drawn(

@@ -19,7 +19,6 @@ def gpus(speeds: object, *, unit: str = "TFLOPS") -> list:
 
 
 def told(own: object, *, chips: float = 0.015) -> list:
-    """What is said of the figures of a node with these speeds, among 15 whose GPUs are so far apart."""
     rng = np.random.default_rng(11)
     fleet = {f"gpu{at:02}": ("hgx-h100-8", gpus(rng.normal(700, 700 * chips, 8))) for at in range(15)}
     fleet["own"] = ("hgx-h100-8", gpus(own))

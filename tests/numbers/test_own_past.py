@@ -22,7 +22,6 @@ QUIET, NOISY = 0.005, 0.03
 def told(
     *values: float, past: list[float], noise: float = QUIET, proven_by: str = "", unit: str = "GB/s"
 ) -> Assessment:
-    """What is said of these attempts; `proven_by` the fleet, a baseline, or nothing else."""
     measured = metric(*values, unit=unit, better="lower" if unit == "°C" else "higher")
     right = baseline(LIMIT).entry(measured.name) if proven_by == "baseline" else None
     others = like(480.0, 0.04) if proven_by == "fleet" else NOBODY

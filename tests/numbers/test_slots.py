@@ -12,8 +12,6 @@ COPY = "memory.host_to_device_gb_per_s"
 
 
 def told(rates: list[float], *, nodes: int = 16, unit: str = "GB/s", slower_link: int | None = None) -> dict[str, str]:
-    """What is said of each place of a node, where all nodes have these rates; one place may have a slower link."""
-
     def own() -> list:
         return [metric(rate, name=COPY, unit=unit, device=f"GPU {at}") for at, rate in enumerate(rates)]
 

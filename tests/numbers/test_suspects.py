@@ -13,7 +13,6 @@ BASELINE = SHIPPED.for_node(Node("any", expected={"platform": PLATFORM}), None, 
 
 
 def measured(group: str, **gb_per_s: float) -> frozenset[str]:
-    """The suspects of a fleet whose all_reduce over several nodes gave these numbers."""
     conditions, launch = {"group": group, "nodes": "2"}, "" if group == "pair" else "rack r1"
     fleet = {
         node: (

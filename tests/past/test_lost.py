@@ -61,7 +61,6 @@ def told(run: Judging) -> list[str]:
 
 @contextlib.contextmanager
 def held(file: Path):
-    """Nobody else can use it, as while a repair tool works on it."""
     with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("pragma locking_mode = exclusive")
         other.execute("begin exclusive")

@@ -37,7 +37,6 @@ join quantities on quantities.id = sequences.quantity
 
 
 def held(file: Path) -> list[list[tuple[object, ...]]]:
-    """All that a record has, without its own numbers."""
     with contextlib.closing(sqlite3.connect(file)) as base:
         return [sorted(base.execute(asked)) for asked in _QUESTIONS.split(";")]
 
@@ -96,16 +95,12 @@ def test_a_rebuild_loses_nothing(site: Path, tmp_path: Path, capsys: pytest.Capt
     assert held(record) == before
     assert "three" in capsys.readouterr().err
     record.unlink()  # the record itself is gone: repairs come from events.jsonl
-    with events_of(record).open("ab") as file:
+    with record.with_name(events.FILE).open("ab") as file:
         file.write(b'{"epoch_s":1.0,"kind":"rep')  # of a program that was killed
     assert cli.main(["record", "rebuild", "--record", str(record)]) == 0
     with contextlib.closing(sqlite3.connect(record)) as base:
         assert base.execute("select kind, node, text from events").fetchall() == [(REPAIR, "hgx03", "GPU 3 replaced")]
     assert "events.jsonl:1: not an event" in capsys.readouterr().err
-
-
-def events_of(record: Path) -> Path:
-    return record.with_name(events.FILE)
 
 
 def test_two_folders_are_compared_without_a_record(

@@ -28,7 +28,6 @@ REPLACED = placed(chassis="CHASSIS-1", gpu3="1650009")
 
 @pytest.fixture
 def record(tmp_path: Path) -> FleetRecord:
-    """Two nodes, each with one GPU, that were measured once."""
     record = FleetRecord(tmp_path / "fleet.sqlite")
     slower = replace(GPU, values=(731.0,))
     keep(record, "monday", 1.0, {"one": [GPU, NODE], "other": [slower, NODE]}, parts={"one": ONE, "other": OTHER})

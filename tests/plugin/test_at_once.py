@@ -30,7 +30,6 @@ def pytest_unconfigure():
 
 
 def fleet_in(folder: Path) -> Path:
-    """A healthy node, one with a narrow link and a link error, one that nothing is known of."""
     folder.mkdir()
     machines = [Machine.hgx_h100(f"gpu{number:04}", number) for number in range(1, 4)]
     machines[1].set_link(machines[1].gpu_address(5), width=2)
@@ -40,7 +39,6 @@ def fleet_in(folder: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> tuple[PytestOutcome, list[str]]:
-    """The outcome of a run, and the items that pytest ran."""
     if not folder.exists():
         inventory = fleet_in(folder)
         (folder / "count.py").write_text(COUNT)
@@ -55,7 +53,6 @@ def said(outcome: PytestOutcome) -> dict[tuple[str, str], str]:
 
 
 def failed(folder: Path) -> set[str]:
-    """The names of the items."""
     names = json.loads((folder / ".pytest_cache/v/cache/lastfailed").read_text())
     return {name.rpartition("::")[2] for name in names}
 

@@ -48,7 +48,6 @@ def quiet(fleet: Path) -> PytestOutcome:
 
 
 def answer(said: str) -> list[str]:
-    """The lines of the answer, without the run folder's name."""
     lines = said.splitlines()
     first = next(number for number, line in enumerate(lines) if re.match(r"\d+ \S+.* of \d+ nodes?\b", line))
     return [line for line in lines[first:] if not line.startswith(("report: ", "details: "))]

@@ -41,7 +41,6 @@ def fleet(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run that came to its end; all is well in it."""
     where = tmp_path_factory.mktemp("ended")
     write_fleet(where, healthy(3))
     assert run_pytest(where, ["--inventory", "hosts.yaml", "--run-dir", "first", *WIDTH]).exit_code == 0
@@ -50,7 +49,6 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def earlier(fleet: Path, ended: Path) -> Path:
-    """A copy of that folder beside the inventory."""
     return Path(shutil.copytree(ended, fleet.parent / "first"))
 
 

@@ -26,7 +26,6 @@ WAYS: dict[str, list[str]] = {
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A healthy node, one with a narrow link, one that nothing is known of."""
     folder = tmp_path_factory.mktemp("site")
     machines = [Machine.hgx_h100(f"gpu{number:04}", number) for number in range(1, 4)]
     machines[1].set_link(machines[1].gpu_address(5), width=2)

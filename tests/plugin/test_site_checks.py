@@ -13,7 +13,6 @@ OWN = f"def test_mine(host, verdicts):\n{BODY}"
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A site folder with two healthy nodes and a checks/ of its own."""
     write_fleet(tmp_path, [Machine.hgx_h100(f"gpu{number:04}", number) for number in (1, 2)])
     (tmp_path / "checks").mkdir()
     return tmp_path

@@ -47,7 +47,6 @@ def test_no_inventory_on_standard_input_is_one_message(fleet: Path, stdin: str, 
 
 
 def on_a_terminal(folder: Path, *arguments: str) -> str:
-    """What a run writes to a terminal, as the terminal gets it."""
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(folder)

@@ -54,7 +54,6 @@ Judged = tuple["PytestOutcome", dict[str, object]]
 
 
 def judged(site: Path, *options: str) -> Judged:
-    """The evidence of the run judged again, and its report.json."""
     outcome = run_pytest(site, ["--replay", "run", *options])
     outcome = replace(outcome, folder=outcome.folder.resolve())  # "latest" will be another run's
     return outcome, json.loads((outcome.folder / "report.json").read_text())

@@ -14,7 +14,6 @@ HEALTHY = Machine.hgx_h100().sections
 
 
 def with_changed(section: str, **values: object) -> NodeFacts:
-    """The facts of a healthy machine but for these values of a section."""
     machine = Machine.hgx_h100()
     for key, value in values.items():
         machine.set(section, key, value)

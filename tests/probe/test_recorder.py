@@ -19,7 +19,6 @@ NOT_THEN = "not recorded then: this evidence was recorded by nodegate 0.1.0"
 
 
 def recorded(*, by=None, without=(), **sections):
-    """The facts of a recording, with what its recorder says of itself, and without some of its sections."""
     kept = {name: value for name, value in BARE["sections"].items() if name not in without}
     return NodeFacts(document_of({**BARE, "sections": kept | sections} | ({KEY: by} if by is not None else {})))
 

@@ -27,7 +27,6 @@ PARSERS = ("src/nodegate/probe/", "src/nodegate/tools/nvidia_smi")
 
 
 def fields() -> set[str]:
-    """Every field of the facts' types: "gpu.Gpu.serial"."""
     found = set()
     for file in (ROOT / "src/nodegate/probe").glob("*.py"):
         if file.stem in (*NOT_FACTS, "__init__"):

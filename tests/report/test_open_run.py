@@ -35,7 +35,6 @@ SLOW, SERIAL = ("hgx02", "GPU 2"), "1650002000002"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which three nodes of the demo fleet were tested under load."""
     where = tmp_path_factory.mktemp("site")
     demo = ["--inventory", str(ROOT / "inventory" / "demo.yaml"), "--nodes", ",".join(LOADED)]
     outcome = run_pytest(where, [str(ROOT / "checks"), *demo, "-p", "no:cacheprovider", "--history", "h.sqlite"])
@@ -54,7 +53,6 @@ def copy(folder: Path, tmp_path: Path) -> Path:
 
 
 def block(page: str, word: str) -> str:
-    """The block of code on a page that has this word."""
     blocks = re.findall(
         r"^```python\n(.*?)^```$", (ROOT / "docs" / "guide" / page).read_text("utf-8"), re.MULTILINE | re.DOTALL
     )

@@ -58,13 +58,9 @@ def report(folder: Path) -> Report:
     return load(folder)
 
 
-def of_metric(report: Report, metric: str) -> Measurement:
-    return next(each for each in measurements(report.nodes) if each.metric == metric)
-
-
 @pytest.mark.parametrize("metric", ["burn.bf16_tflops", "memory.host_to_device_gb_per_s"])
 def test_each_dot_is_a_value_and_what_did_not_pass_is_named(metric: str, run: OpenedRun, report: Report) -> None:
-    entry = of_metric(report, metric)
+    entry = next(each for each in measurements(report.nodes) if each.metric == metric)
     own = run.values[(run.values.metric == metric) & (run.values.check == entry.check)]
     bad, good = own[own.verdict != "pass"].sort_values("value"), own[own.verdict == "pass"]
     picture = dots.dots(entry)

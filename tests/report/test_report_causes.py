@@ -29,7 +29,6 @@ def width(node: str, lanes: int, index: int = 3) -> Record:
 
 
 def lost(node: str, index: int = 3, blocked: int = 2) -> tuple[Record, ...]:
-    """A GPU that is gone, and checks that cannot judge it."""
     gone = Finding(gpu(index, node), Verdict.FAIL, text=LOST, action="power-cycle the node")
     blocks = [
         Finding(gpu(index, node), Verdict.ERROR, text="GPU lost", action="fix that first", blocked_by="gpu.lost")

@@ -379,7 +379,6 @@ def test_no_table_is_wider_than_the_screen(tmp_path: Path) -> None:
 
 
 def shown(dom: str) -> tuple[str, str]:
-    """How many causes, and how many nodes of the matrix, a page shows."""
     causes, nodes = (re.search(rf'id="{name}"[^>]*>([^<]*)<', dom) for name in ("causes-shown", "shown"))
     return causes[1] if causes else "", nodes[1] if nodes else ""
 

@@ -14,16 +14,6 @@ from nodegate.report.model import worst_first
 from nodegate.report.render import render
 
 
-def changed(path: Path, keys: tuple[str | int, ...], value: object) -> None:
-    """Write report.json as nodegate writes it, but for one value."""
-    document = json.loads(path.read_text(encoding="utf-8"))
-    place = document
-    for key in keys[:-1]:
-        place = place[key]
-    place[keys[-1]] = value
-    path.write_text(json.dumps(document, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
-
-
 def test_a_report_comes_back_as_it_went(tmp_path: Path) -> None:
     report = fleet(16)
     render(report, tmp_path)
@@ -45,7 +35,12 @@ def test_a_report_comes_back_as_it_went(tmp_path: Path) -> None:
 def test_what_no_longer_fits_is_named(tmp_path: Path, keys: tuple[str | int, ...], value: object, where: str) -> None:
     render(fleet(8), tmp_path)
     path = tmp_path / "report.json"
-    changed(path, keys, value)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    place = document
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = value
+    path.write_text(json.dumps(document, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
     with pytest.raises(UsageError) as caught:
         load(tmp_path)
     assert str(caught.value).startswith(f"{path}: not a report of schema nodegate.report/4")

@@ -31,13 +31,11 @@ def node(name: str, verdict: NodeVerdict = NodeVerdict.REJECTED, text: str = LOS
 
 
 def planned(*nodes: NodeReport, names: Mapping[str, str] | None = None) -> list[str]:
-    """The plan as it is printed."""
     report = Report(sample_report.run(), nodes)
     return list(lines(report, *plan(report, {each.node: each.node for each in nodes} | dict(names or {}))))
 
 
 def run_by_shell(folder: Path, script: list[str]) -> list[list[str]]:
-    """The words that scontrol gets when the plan is given to a shell, a list for each of its calls."""
     program = folder / "scontrol"
     program.write_text(SCONTROL)
     program.chmod(0o755)

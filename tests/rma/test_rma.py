@@ -27,7 +27,6 @@ OTHER_SERIALS = re.compile(r"(?:16500(?!03)\d\d|1320\d{3})\d{6}|7XK00(?!03)\d\d|
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run over four recorded nodes, with its record."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--inventory", f"{ROOT}/inventory/demo.yaml"]
     command += ["--nodes", "hgx[01-03],roce01", "--run-dir", "run", "--record", "fleet.sqlite"]
@@ -37,7 +36,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def archive(site: Path, to: Path, wanted: str = NODE, *more: str, code: int = 0) -> dict[str, bytes]:
-    """The files of an archive, by their names without its folder."""
     arguments = ["rma", wanted, "--run", str(site / "run"), "--record", str(site / "fleet.sqlite"), "--to", str(to)]
     assert cli.main([*arguments, *more]) == code
     if code:

@@ -34,7 +34,6 @@ CHECK = "pcie.link_width"
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run of three healthy nodes, each with an address of its own."""
     where = tmp_path_factory.mktemp("ended")
     write_fleet(where, [Machine.hgx_h100(f"gpu{number}", number) for number in (1, 2, 3)])
     outcome = run_pytest(where, ["--inventory", "hosts.yaml", "--run-dir", "run", *ONE_CHECK])
@@ -52,7 +51,6 @@ def facts(run: Path, node: str) -> Path:
 
 
 def change(file: Path) -> None:
-    """One number of a GPU, by hand."""
     text = file.read_text()
     assert '"index":3' in text
     file.write_text(text.replace('"index":3', '"index":4', 1))

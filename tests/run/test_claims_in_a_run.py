@@ -11,7 +11,6 @@ GAP = "- {{node: gpu01, claim: {claim}, reason: no fabric yet, owner: site, expi
 
 
 def run(folder: Path, *options: str) -> tuple[PytestOutcome, dict[str, object]]:
-    """One healthy recorded node, which is with no other: its run, and what the report says of it."""
     if not (folder / "hosts.yaml").exists():
         write_fleet(folder, [Machine.hgx_h100("gpu01", 1)])
     outcome = run_pytest(folder, ["--inventory", "hosts.yaml", *options])

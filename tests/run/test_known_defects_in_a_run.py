@@ -10,7 +10,6 @@ from support.recorded import PytestOutcome, run_pytest, write_fleet
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> PytestOutcome:
-    """One healthy node, and one node for each of these defects."""
     folder: Path = tmp_path_factory.mktemp("defects")
     nodes = {name: Machine.hgx_h100(name, number) for number, name in enumerate(EXPECTED, start=1)}
     nodes["remaps"].set_gpu(3, "remapped_rows", [0, 600, 0, 0])

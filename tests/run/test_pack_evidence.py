@@ -40,7 +40,6 @@ def run_over(where: Path, *arguments: str) -> PytestOutcome:
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run of three nodes: gpu2 has a GPU on half of its lanes, the others are healthy."""
     where = tmp_path_factory.mktemp("ended")
     machines = [Machine.hgx_h100(f"gpu{number}", number) for number in (1, 2, 3)]
     narrow_gpu(machines[1])

@@ -24,7 +24,6 @@ def here(folder: Path, *names: str, locks: bool = False) -> Path:
 
 
 def verdicts(outcome: PytestOutcome) -> dict[tuple[str, str], tuple[str, bool]]:
-    """(node, check) -> the verdict, and whether its message is that of two names."""
     return {(each.node, each.check): (each.verdict.value, SAME in each.message) for each in outcome.records}
 
 

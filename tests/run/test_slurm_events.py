@@ -58,8 +58,6 @@ Programs = Callable[..., None]
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
-    """Programs of Slurm that print this, or fail with it."""
-
     def make(**printed: tuple[int, str]) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
         for name, (code, text) in printed.items():

@@ -25,7 +25,6 @@ LEFT_TO_THE_MACHINE = {"ports", "counters", "hw_counters", "gids", "gid_types", 
 
 
 def without(part: str, reading: str) -> Machine:
-    """A healthy node of which one reading of this part fails."""
     made = Machine.hgx_h100("gpu01")
     if part == GPU:
         made.set_gpu(3, reading, UNREAD)

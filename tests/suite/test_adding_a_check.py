@@ -20,7 +20,6 @@ CHECK = "checks/test_scratch.py"
 
 
 def site(folder):
-    """A site folder with the files of the page, and nothing else."""
     for name, text in FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
@@ -33,7 +32,6 @@ def judged(folder, *more):
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory):
-    """The command of the page, with one check of the suite."""
     words = PAGE.block("sh").split()
     assert words[:3] == ["pytest", "--inventory", "inventory/demo.yaml"]
     more = [*words[3:-1], f"{words[-1]} or link_width"]

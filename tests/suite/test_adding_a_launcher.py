@@ -19,7 +19,6 @@ HOSTS = ("gpu01", "gpu02")
 
 @pytest.fixture
 def flux(monkeypatch):
-    """The launcher of the page, registered as it says."""
     module = ModuleType("flux_of_the_page")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile(PAGE.block("python"), "adding-a-launcher.md", "exec"), module.__dict__)  # noqa: S102 - our own page

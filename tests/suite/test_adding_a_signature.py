@@ -17,7 +17,6 @@ PAGE = Page("adding-a-signature.md")
 
 @pytest.fixture
 def rules(monkeypatch):
-    """The table with the row of the page."""
     written = tables.text(TABLE)
     monkeypatch.setattr(
         tables, "text", lambda name: f"{written.rstrip()}\n{PAGE.block('csv')}\n" if name == TABLE else ""

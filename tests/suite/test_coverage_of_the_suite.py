@@ -110,7 +110,6 @@ def test_ids_are_unique_and_tiers_known():
 
 
 def four_nodes(change=lambda machine: None):
-    """Four nodes of a platform; the first one is changed."""
     machines = {f"gpu{number:02}": Machine.hgx_h100(f"gpu{number:02}", number) for number in range(1, 5)}
     change(machines["gpu01"])
     return machines
@@ -122,7 +121,6 @@ def in_fleet(check, change=lambda machine: None):
 
 
 def unreachable(check):
-    """The check on a node that could not be reached, as a run asks it."""
     error = Unreachable("refused", "gpu01 refused the connection", next_step="look at sshd")
     evidence = Evidence("gpu01", "facts", 0.0, 0.0, error=error)
     context = Context(
@@ -183,7 +181,6 @@ BY_HAND: dict[str, dict[Verdict, Callable[[], Record]]] = {
 
 
 def serial_of_gpu02(machine):
-    """Two machines whose firmware has the same serial number."""
     machine.set("system", "dmi.product_serial", four_nodes()["gpu02"].sections["system"]["dmi"]["product_serial"])
 
 
@@ -214,13 +211,11 @@ def lemon(what, advice):
 
 
 def twins():
-    """One machine under two names."""
     machine = Machine.hgx_h100("gpu01")
     return fleet_of({"gpu01": machine, "gpu02": machine})
 
 
 def skewed(seconds):
-    """A node whose clock is behind the controller's."""
     document = Machine.hgx_h100("gpu01").document()
     received_s = document["epoch_s"] + seconds
     evidence = Evidence("gpu01", "facts", received_s, 0.4, received_s, 0.4, document=document)

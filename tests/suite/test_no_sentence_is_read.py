@@ -70,13 +70,11 @@ def is_named_text(node):
 
 
 def files():
-    """Every file of src and checks by its path there."""
     return {str(path.relative_to(folder)): path for folder in FOLDERS for path in folder.rglob("*.py")}
 
 
 @cache
 def places():
-    """Where something looks into a sentence."""
     found = {name: looks(ast.parse(path.read_text(encoding="utf-8"))) for name, path in files().items()}
     return {name: lines for name, lines in found.items() if lines}
 

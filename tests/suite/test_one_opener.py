@@ -53,7 +53,6 @@ EXCEPTIONS = {
 
 @cache
 def found():
-    """Every opening, with the file that it is in."""
     files = {file.relative_to(SOURCE).as_posix(): file for file in SOURCE.rglob("*.py")}
     trees = {name: ast.parse(file.read_text("utf-8")) for name, file in files.items() if not name.startswith(ELSEWHERE)}
     return {(name, each) for name, tree in trees.items() for each in openings(tree)}

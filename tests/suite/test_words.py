@@ -59,7 +59,6 @@ ROOMS = sorted({file.relative_to(SOURCES).parts[0] for file in SOURCES.rglob("*.
 
 
 def prose(page):
-    """The numbered lines of a page that are neither code nor the left column above."""
     lines = []
     code = False
     for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
@@ -71,7 +70,6 @@ def prose(page):
 
 
 def avoided(text):
-    """The words of the left column that this text has."""
     return [word for word, pattern in AVOIDED.items() if re.search(pattern, text)]
 
 

@@ -130,7 +130,7 @@ def cases():
     for file in sorted(FOLDER.glob("test_*_cases.py")):
         for table in vars(_module(file)).values():
             if isinstance(table, (tuple, list)):
-                found.update({id(case): case for case in table if _is_case(case)})
+                found.update({id(case): case for case in table if isinstance(case, Case)})
     return tuple(found.values())
 
 
@@ -181,10 +181,6 @@ def record_of(case):
     record = itself() if itself else importlib.import_module(type(case).__module__).judged(case)
     assert isinstance(record, Record)
     return record
-
-
-def _is_case(item):
-    return isinstance(item, Case)
 
 
 def _module(file):

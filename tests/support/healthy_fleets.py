@@ -142,7 +142,13 @@ class Shown(NamedTuple):
 def shown(platform, count):
     """What is said of so many healthy nodes of a platform; a suspect is measured twice more, as in a run."""
     machines = [machine_of(platform, number) for number in range(1, count + 1)]
-    order = _order(platform, machines[0])
+    machine = machines[0]
+    rails, gpus = _rails(machine), machine.sections["nvml"]["gpus"]
+    memory = 1024 if platform in CARDS else 2048
+    limits = {"host.memory_gib": memory, "rdma.rate_gbps": _rate(platform)}
+    named = {} if PLATFORMS[platform].match else {"platform": platform}
+    ordered = {"gpus": len(gpus), "rails": len(rails), "mounts": ["/scratch", "/mnt/data:ro"], "limits": limits}
+    order = {**ordered, **named}
     _look_again(machines, order)
     records = judged_alone(machines, order)
     claims = {name: claims_of_node(Profile.DELIVERY, each, lambda _: "", nodes=count) for name, each in records.items()}
@@ -177,7 +183,11 @@ def machine_of(platform, number):
     elif platform in CARDS:
         _link(machine, 5, "32.0")
     if ampere:
-        _driver(machine, "535.183.01")
+        machine.sections.update(json.loads(json.dumps(machine.sections).replace(system.DRIVER, "535.183.01")))
+        machine.units.update(json.loads(json.dumps(machine.units).replace(system.DRIVER, "535.183.01")))
+        gpus = machine.sections["driver"]["gpus"]
+        gpus.update({address: re.sub(r"(GPU Firmware:\s+)\S+", r"\1N/A", said) for address, said in gpus.items()})
+        machine._lines = [(when, said.replace(system.DRIVER, "535.183.01")) for when, said in machine._lines]
     if platform in CARDS and platform not in {"l40s", "rtx-4090"}:
         every(machine, "mig_mode", [0, 0])
     return machine
@@ -208,18 +218,7 @@ def _rails(machine):
     return [name for name in machine.sections["infiniband"] if name != "mlx5_bond_0"]
 
 
-def _order(platform, machine):
-    """What the site says that it ordered."""
-    rails, gpus = _rails(machine), machine.sections["nvml"]["gpus"]
-    memory = 1024 if platform in CARDS else 2048
-    limits = {"host.memory_gib": memory, "rdma.rate_gbps": _rate(platform)}
-    named = {} if PLATFORMS[platform].match else {"platform": platform}
-    ordered = {"gpus": len(gpus), "rails": len(rails), "mounts": ["/scratch", "/mnt/data:ro"], "limits": limits}
-    return {**ordered, **named}
-
-
 def _four_rails(machine):
-    """A node of four GPUs has four rails."""
     for number in range(4, 8):
         address = machine.nic_address(number)
         del machine.sections["infiniband"][f"mlx5_{number}"], machine.sections["netdev"][f"ibs{number}"]
@@ -234,15 +233,6 @@ def _link(machine, gen, speed):
             machine.set_pci(end, "max_link_speed", f"{speed} GT/s PCIe")
         machine.set_link(address, speed_gts=speed)
         machine.set_gpu(entry["index"], "link_gen_max", gen)
-
-
-def _driver(machine, version):
-    """The whole node has this driver, whose GPUs run no firmware of their own (GSP)."""
-    machine.sections.update(json.loads(json.dumps(machine.sections).replace(system.DRIVER, version)))
-    machine.units.update(json.loads(json.dumps(machine.units).replace(system.DRIVER, version)))
-    gpus = machine.sections["driver"]["gpus"]
-    gpus.update({address: re.sub(r"(GPU Firmware:\s+)\S+", r"\1N/A", said) for address, said in gpus.items()})
-    machine._lines = [(when, said.replace(system.DRIVER, version)) for when, said in machine._lines]
 
 
 def row(platform, count, found):

@@ -80,9 +80,17 @@ def _links_and_features(machine, platform, limits):
     listed = 18 if count is None else int(str(count))
     _links(machine, listed, int(str(limits.get("nvlink.speed_mbps", 26562))), up=0 if count is None else listed)
     if any(name in platform for name in ("b200", "b300")):
-        _blackwell(machine)
+        for entry in machine.sections["nvml"]["gpus"]:
+            entry["nvlink5"] = nvlink5()
+            for link in entry["nvlinks"]:
+                link.update(dict.fromkeys(("replay", "recovery", "crc"), UNSUPPORTED))
     if "a100" in platform or "a800" in platform:
-        _ampere(machine)
+        _without_fabric(machine)
+        machine.set("nvml", "driver_version", "535.183.01")
+        for path in ("sram_threshold_exceeded", "recovery_action", "gsp_mode", "gsp_firmware"):
+            every(machine, path, MISSING)
+        every(machine, "temperature_margin_c", UNSUPPORTED)
+        every(machine, "temperature_slowdown_c", 89)
     elif platform == "rtx-4090":
         _consumer(machine)
     elif platform == "l40s":
@@ -100,24 +108,6 @@ def _links(machine, count, speed, up):
     for entry in machine.sections["nvml"]["gpus"]:
         listed = [dict(each, state=int(each["link"] < up), speed_mbps=speed) for each in entry["nvlinks"][:count]]
         machine.set_gpu(entry["index"], "nvlinks", listed)
-
-
-def _blackwell(machine):
-    """NVLink 5 counts in fields of its own, and not in those of older links."""
-    for entry in machine.sections["nvml"]["gpus"]:
-        entry["nvlink5"] = nvlink5()
-        for link in entry["nvlinks"]:
-            link.update(dict.fromkeys(("replay", "recovery", "crc"), UNSUPPORTED))
-
-
-def _ampere(machine):
-    """A driver of 2023 on A100 boards: no T.Limit, no GSP, no flag for SRAM, no health of a fabric."""
-    _without_fabric(machine)
-    machine.set("nvml", "driver_version", "535.183.01")
-    for path in ("sram_threshold_exceeded", "recovery_action", "gsp_mode", "gsp_firmware"):
-        every(machine, path, MISSING)
-    every(machine, "temperature_margin_c", UNSUPPORTED)
-    every(machine, "temperature_slowdown_c", 89)
 
 
 def _consumer(machine):

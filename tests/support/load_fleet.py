@@ -124,7 +124,6 @@ class LoadFleet:
         return RAILS if node.place < self._with_rdma else 0
 
     def _furnish(self, node, tree):
-        """Give a node its tree, libraries and tools, all healthy."""
         node.folder.mkdir()
         subprocess.run(["cp", "-al", str(tree), str(node.folder / "tree")], check=True)
         serial = node.folder / "tree/sys/class/dmi/id/product_serial"

@@ -89,7 +89,7 @@ class Block:
             elif op == "ret":
                 at[mask] = done
             elif mask.any():
-                self.step(op, _operands(rest), mask)
+                self.step(op, [part.strip() for part in re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+", rest)], mask)
 
     def step(self, op, operands, mask):
         name, *modes = op.split(".")
@@ -292,7 +292,3 @@ def to_bf16(values):
 def _elements(words):
     """The bf16 values in a register, the lowest first."""
     return [(words << 16).view(np.float32), (words & np.uint32(0xFFFF0000)).view(np.float32)]
-
-
-def _operands(text):
-    return [part.strip() for part in re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+", text)]

@@ -87,7 +87,6 @@ def program(path: Path, text: str) -> Path:
 
 
 def place(argv: tuple[str, ...]) -> Path:
-    """The folder on the node that holds what was brought."""
     return next(parent for parent in Path(argv[-1]).parents if parent.name.startswith("nodegate-tools-"))
 
 

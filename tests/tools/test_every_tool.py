@@ -13,13 +13,11 @@ RECORDED_AS = {"nccl_json": "nccl_tests"}  # a second form of what the same prog
 
 
 def parsers(file: Path) -> list[str]:
-    """The names of its parsers."""
     functions = (each.name for each in ast.parse(file.read_text("utf-8")).body if isinstance(each, ast.FunctionDef))
     return [name for name in functions if name.startswith("parse")]
 
 
 def using(tool: str, text: str) -> bool:
-    """Whether a source imports this module."""
     names = {
         f"{node.module}.{name.name}"
         for node in ast.walk(ast.parse(text))

@@ -212,7 +212,6 @@ def said_of(file: str) -> tuple[str, nccl_tests.NcclTest | None]:
 
 
 def told_by(truth: str) -> str:
-    """What the index says of it, in the same words."""
     words = {
         "NOT A RESULT": "error",
         "DID NOT RUN": "error",

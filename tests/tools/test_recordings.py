@@ -47,7 +47,6 @@ def of_nvidia_smi(_: str, text: str) -> object:
 
 
 def parsed(parse: Callable[..., object], *given: str) -> object:
-    """What was read, or why nothing could be."""
     try:
         return parse(*given)
     except CannotMeasure as why:

@@ -26,7 +26,6 @@ def known_name(fleet: Fleet) -> str:
 
 
 def verified(node: Node, options: Options | None = None) -> list[str]:
-    """How the keys were taken that were not known; none if all were."""
     with contextlib.closing(connect(node, options or Options())) as session:
         assert session.run(["true"], timeout_s=10).exit_code == 0
         return [key.how for key in session.taken_keys]

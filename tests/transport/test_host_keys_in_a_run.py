@@ -21,7 +21,6 @@ def test_strict_on_the_command_line_is_strict(tmp_path: Path) -> None:
 
 
 def run(fleet: Fleet, folder: Path, transport: str, *arguments: str, variables: str = "") -> PytestOutcome:
-    """A run over a fleet whose host keys stand in the file `known` only."""
     hosts = fleet.inventory().replace(str(fleet.known_hosts), str(folder / "known"))
     (folder / "hosts.yaml").write_text(
         hosts.replace("  vars:\n", f"  vars:\n    ansible_connection: {transport}\n{variables}")

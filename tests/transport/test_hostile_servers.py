@@ -22,7 +22,6 @@ ADDRESS = "127.211.7.1"
 
 @contextlib.contextmanager
 def hostile(folder: Path, serve: Serve, **connection: object) -> Iterator[Node]:
-    """A node whose SSH port is served so; its host key is known."""
     fleet, port = Fleet(folder), free_port(ADDRESS)
     with Server(ADDRESS, port, serve, fleet.host_keys[0]):
         fleet.known_hosts.write_text(f"[{ADDRESS}]:{port} {public_key(fleet.host_keys[0])}\n")
@@ -62,7 +61,6 @@ def test_an_sshd_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def with_python(folder: Path, script: str, options: Options) -> Iterator[Session]:
-    """A session with a node whose interpreter is this."""
     python = folder / "python"
     python.write_text(f"#!/bin/sh\n{script}\n")
     python.chmod(0o755)

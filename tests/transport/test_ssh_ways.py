@@ -44,7 +44,6 @@ class Site:
         return Options(ssh_config=self.config)
 
     def node(self, index: int = 0, **connection: object) -> Node:
-        """A node for which the inventory gives address, port and key, and the configuration the way."""
         plain = self.nodes.nodes[index]
         return changed(plain, **({"ssh_args": ()} | connection))
 

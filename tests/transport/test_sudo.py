@@ -61,7 +61,6 @@ def transport(request: pytest.FixtureRequest) -> str:
 
 @contextlib.contextmanager
 def opened(fleet: Fleet, user: str = "", **connection: object) -> Iterator[Session]:
-    """A session; `user`: with the right to become root."""
     node = changed(fleet.nodes[0], **connection)
     with allowed(user) if user else contextlib.nullcontext(), contextlib.closing(connect(node, Options())) as session:
         yield session

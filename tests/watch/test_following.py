@@ -73,7 +73,6 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def follow(tmp_path: Path) -> Iterator[Callable[..., Following]]:
-    """Starts a watch, which ends with the test."""
     with contextlib.ExitStack() as ends:
 
         def start(*arguments: str | Path) -> Following:

@@ -17,7 +17,6 @@ TABLE = (Path(__file__).parent / "trainers.txt").read_text(encoding="utf-8").rep
 
 
 def rows() -> Iterator[tuple[str, int, str, str]]:
-    """The name of each trainer, the steps between two of its lines, their time base and the line."""
     for part in TABLE.split("\n\n")[1:]:
         head, _, text = part.partition("\n")
         name, _, every, base = head.removeprefix("# ").split("; ")

@@ -168,7 +168,6 @@ def _links_and_errors(gpu: Mapping[str, Any]) -> Document:
 
 
 def _others(machine: Machine, document: Document) -> list[ProgramRun]:
-    """gpu_burn in each of its modes, after our own burn."""
     seconds = other_seconds(BURN_S)
     done = []
     for number, (mode, options) in enumerate(MODES.items()):

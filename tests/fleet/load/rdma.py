@@ -124,7 +124,9 @@ def _first(stations: Mapping[str, _Station]) -> Found:
                 gpu = (GPU_WRITE,) if all(stations[name].cuda for name in pair) else ()
                 _meet(stations, pair, (*LATENCIES, WRITE, READ, *gpu, BOTH), str(place + 1), found)
     for station in stations.values():
-        _meet_inside(station, found)
+        for step in inside([rail.name for rail in station.rails]):
+            for one, other in step:
+                _link(WRITE, (station, one), (station, other), "inside", found)
     return _with_peers_best(found)
 
 
@@ -165,12 +167,6 @@ def _meet(stations: Mapping[str, _Station], pair: Pair, tests: Sequence[Test], t
         for step in nic_pairs(ours, theirs):
             for one, other in step:
                 _link(test, (server, one), (client, other), turn, found)
-
-
-def _meet_inside(station: _Station, found: Found) -> None:
-    for step in inside([rail.name for rail in station.rails]):
-        for one, other in step:
-            _link(WRITE, (station, one), (station, other), "inside", found)
 
 
 def _link(test: Test, server: _End, client: _End, turn: str, found: Found) -> None:

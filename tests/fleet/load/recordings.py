@@ -36,7 +36,6 @@ def measured(machines: Sequence[Machine]) -> Mapping[str, Mapping[str, Attempts]
 
 
 def _refused(machine: Machine, name: str, why: CannotMeasure) -> dict[str, Any]:
-    """Evidence of a measurement that was not made."""
     kind = BUSY if isinstance(why, Busy) else ""
     codes = {name: code for name, code in (("blocked_by", why.blocked_by), ("lacks", why.lacks)) if code}
     return {
