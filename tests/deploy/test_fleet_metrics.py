@@ -10,20 +10,21 @@ import time
 import urllib.parse
 import urllib.request
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from fleet.machine import Machine
-from job.server import await_answer, free_port, prometheus
+from job.server import answering, prometheus
 from job.sysfs import node_exporter
+from support.notice_servers import Server, serving
 from support.recorded import run_pytest, write_fleet
+from support.sshd import free_port
 
 from deploy.grafana import board
 from deploy.prometheus import alert_rules
+from lab.processes import wait_until
 from nodegate.report.json_file import load
 
 if TYPE_CHECKING:
@@ -63,27 +64,6 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def _webhook() -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """A server that keeps the alerts that it is told."""
-    told: list[dict[str, str]] = []
-
-    class Hook(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            told.extend(each["labels"] | each["annotations"] for each in body["alerts"])
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Hook) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/", told
-        server.shutdown()
-
-
-@contextmanager
 def _alertmanager(folder: Path, webhook: str) -> Iterator[str]:
     address = f"127.0.0.1:{free_port()}"
     receiver = {"name": "site", "webhook_configs": [{"url": webhook}]}
@@ -92,13 +72,8 @@ def _alertmanager(folder: Path, webhook: str) -> Iterator[str]:
     file.write_text(yaml.safe_dump({"route": route, "receivers": [receiver]}))
     command = ["prometheus-alertmanager", f"--config.file={file}", f"--storage.path={folder}/am",
                f"--web.listen-address={address}", "--cluster.listen-address="]  # fmt: skip
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        await_answer(f"http://{address}/-/ready")
+    with answering(command, f"http://{address}/-/ready"):
         yield address
-    finally:
-        server.terminate()
-        server.wait(30)
 
 
 def _rows(url: str, expression: str) -> list[dict[str, object]]:
@@ -108,8 +83,8 @@ def _rows(url: str, expression: str) -> list[dict[str, object]]:
 
 
 @pytest.fixture(scope="module")
-def chain(reports: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """Prometheus over what the guide's recipe gave node_exporter, and what the webhook was told."""
+def chain(reports: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Server]]:
+    """Prometheus over what the guide's recipe gave node_exporter, and the webhook with what it was told."""
     folder = tmp_path_factory.mktemp("chain")
     (textfiles := folder / "textfiles").mkdir()
     where = {"/var/lib/nodegate/reports": reports, "/var/lib/prometheus/node-exporter": textfiles}
@@ -118,7 +93,7 @@ def chain(reports: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
         assert path in command
         command = command.replace(path, str(here))
     subprocess.run(["sh", "-euc", command], check=True, timeout=30)
-    with node_exporter(folder, textfiles) as hosts, _webhook() as (webhook, told), _alertmanager(folder, webhook) as am:
+    with node_exporter(folder, textfiles) as hosts, serving(Server()) as hook, _alertmanager(folder, hook.url) as am:
         config = {
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
             "rule_files": [str(RULES)],
@@ -129,7 +104,7 @@ def chain(reports: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
             end = time.monotonic() + 60
             while not _rows(url, 'ALERTS{alertstate="firing"}') and time.monotonic() < end:
                 time.sleep(0.2)
-            yield url, told
+            yield url, hook
 
 
 def test_promtool_takes_metrics_and_rules_and_the_files_are_those_of_the_tables(reports: Path) -> None:
@@ -190,11 +165,13 @@ def test_every_expression_of_the_board_has_rows(chain: tuple[str, object]) -> No
         assert all(row["value"][1] not in ("NaN", "+Inf") for row in rows), expression  # type: ignore[index]
 
 
-def test_an_alert_comes_through_alertmanager_to_a_webhook(chain: tuple[str, list[dict[str, str]]]) -> None:
-    end = time.monotonic() + 60
-    while not (found := [each for each in chain[1] if each["alertname"] == "NodegateNodeRejected"]):
-        assert time.monotonic() < end, chain[1]
-        time.sleep(0.2)
+def test_an_alert_comes_through_alertmanager_to_a_webhook(chain: tuple[str, Server]) -> None:
+    def told() -> list[dict[str, str]]:
+        alerts = [each["labels"] | each["annotations"] for got in chain[1].got for each in got.json["alerts"]]
+        return [each for each in alerts if each["alertname"] == "NodegateNodeRejected"]
+
+    assert wait_until(told, 60)
+    found = told()
     assert {each["node"] for each in found} == {"gpu0002"}
     assert found[0]["summary"] == "gpu0002 is rejected"
 

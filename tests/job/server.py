@@ -1,14 +1,14 @@
 """A real Prometheus over what promtool wrote of a story."""
 
 import contextlib
-import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from job.stories import Story, write
+from support.sshd import free_port
 
 
 def fill(story: Story, folder: Path) -> None:
@@ -20,25 +20,25 @@ def fill(story: Story, folder: Path) -> None:
     text.unlink()
 
 
-def free_port() -> int:
-    """A port on which nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
-
-
 @contextlib.contextmanager
 def prometheus(folder: Path, config: str = "global: {scrape_interval: 15s}\n") -> Iterator[str]:
     """A server over the blocks in `folder`/data; gives its address."""
     port = free_port()
     (folder / "prometheus.yml").write_text(config)
-    server = subprocess.Popen(
-        ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
-         "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        await_answer(f"http://127.0.0.1:{port}/-/ready")
+    command = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
+               "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{port}",
+               "--log.level=error"]  # fmt: skip
+    with answering(command, f"http://127.0.0.1:{port}/-/ready"):
         yield f"http://127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def answering(command: Sequence[str], address: str) -> Iterator[None]:
+    """A program, while it runs, from when it answers at an address."""
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        await_answer(address)
+        yield
     finally:
         server.terminate()
         server.wait(30)
@@ -58,12 +58,9 @@ def await_answer(address: str) -> None:
 def victoria_metrics(folder: Path, stories: Iterable[Story]) -> Iterator[str]:
     """A VictoriaMetrics with these stories; gives its address."""
     address = f"127.0.0.1:{free_port()}"
-    server = subprocess.Popen(
-        ["victoria-metrics", f"-storageDataPath={folder}/vm", f"-httpListenAddr={address}", "-retentionPeriod=100y"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        await_answer(f"http://{address}/health")
+    command = ["victoria-metrics", f"-storageDataPath={folder}/vm", f"-httpListenAddr={address}",
+               "-retentionPeriod=100y"]  # fmt: skip
+    with answering(command, f"http://{address}/health"):
         for story in stories:
             write(story, folder / "story.om")
             with (folder / "story.om").open() as lines:
@@ -72,9 +69,6 @@ def victoria_metrics(folder: Path, stories: Iterable[Story]) -> Iterator[str]:
             _post(f"http://{address}/api/v1/import/prometheus", text.encode())
         _post(f"http://{address}/internal/force_flush", b"")
         yield f"http://{address}"
-    finally:
-        server.terminate()
-        server.wait(30)
 
 
 def _post(address: str, body: bytes) -> None:

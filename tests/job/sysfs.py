@@ -1,11 +1,11 @@
 """A made /sys with RDMA ports, and a real node_exporter that reads it."""
 
 import contextlib
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from job.server import await_answer, free_port
+from job.server import answering
+from support.sshd import free_port
 
 PORT = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)",
         "counters/port_xmit_data": "1000", "counters/port_rcv_data": "2000"}  # fmt: skip
@@ -29,15 +29,8 @@ def made_sys(folder: Path, hw_counters: dict[str, str], devices: tuple[str, ...]
 def node_exporter(sysfs: Path, textfiles: Path) -> Iterator[str]:
     """A real node_exporter; gives its address."""
     port = free_port()
-    server = subprocess.Popen(
-        ["prometheus-node-exporter", f"--path.sysfs={sysfs}", f"--collector.textfile.directory={textfiles}",
-         "--collector.disable-defaults", "--collector.infiniband", "--collector.textfile", "--collector.uname",
-         "--collector.meminfo", f"--web.listen-address=127.0.0.1:{port}"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        await_answer(f"http://127.0.0.1:{port}/metrics")
+    command = ["prometheus-node-exporter", f"--path.sysfs={sysfs}", f"--collector.textfile.directory={textfiles}",
+               "--collector.disable-defaults", "--collector.infiniband", "--collector.textfile", "--collector.uname",
+               "--collector.meminfo", f"--web.listen-address=127.0.0.1:{port}"]  # fmt: skip
+    with answering(command, f"http://127.0.0.1:{port}/metrics"):
         yield f"http://127.0.0.1:{port}/metrics"
-    finally:
-        server.terminate()
-        server.wait(30)

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job.server import await_answer, fill, free_port, prometheus
+from job.server import await_answer, fill, prometheus
 from job.stories import DCGM, DEFAULT, Array, Story, _gpu_labels, _labels, waiting, working
 from job.sysfs import made_sys, node_exporter
+from support.sshd import free_port
 
 SCRIPT = Path(__file__).parents[2] / "deploy" / "prometheus" / "rdma_counters.py"
 HERE = socket.gethostname().partition(".")[0]  # the name that node_exporter tells
