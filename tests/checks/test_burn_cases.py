@@ -3,12 +3,14 @@
 from fleet.changes import changes
 from support.burning import BurnCase, every_window, ran_by_others, refused
 from support.cases import ERROR, FAIL, FAILED, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
+from support.judging import every_gpu as all_gpus
 from support.judging import plant
 
 from nodegate.profile import Profile
 
 FIRST = {"iteration": 4711, "at_s": 31.2, "row": 17, "column": 4096, "words": 12}
 STALLED_S = [*map(float, (*range(1, 10), *range(30, 37)))]
+NOT_TOLD = unread("missing", "NVML 13")
 UNEVEN_S = [1.1, 2.4, 3.5, 6.0, 7.1, 15.2, 16.4, 17.5, 27.0, 28.1, 30.2, 33.0, 36.2]
 
 
@@ -119,16 +121,6 @@ def no_slowdown(machine):
         machine.set_gpu(3, key, unread("not supported", "NVML 3"))
 
 
-def capped(machine):
-    for index in range(8):
-        machine.set_gpu(index, "power_limit_enforced_mw", 500_000)
-
-
-def no_enforced_limit(machine):
-    for index in range(8):
-        machine.set_gpu(index, "power_limit_enforced_mw", unread("missing", "NVML 13"))
-
-
 @changes
 def own_kernels(found, watts):
     every_gpu(power_w=[watts - 5, watts, watts + 5])(found)
@@ -148,11 +140,6 @@ def lighter_after(found, seconds):
         for window in each["samples"]["windows"]:
             if window["start_s"] >= seconds:
                 window["power_w"] = [400.0, 410.0, 430.0]
-
-
-def gen4_slot(machine):
-    for index in range(8):
-        machine.set_gpu(index, "link_gen_max", 4)
 
 
 CASES = of("burn.complete")(
@@ -260,7 +247,12 @@ CASES += of("burn.power")(
     BurnCase("healthy, at the power cap", PASS),
     BurnCase("fp32 and fp64 draw less: the heaviest part counts", PASS, lighter_after(36)),
     BurnCase("a GPU at half of its power", WARN, load(3, power_w=[340, 350, 360])),
-    BurnCase("capped at 500 W: at its limit", PASS, every_gpu(power_w=[490, 496, 505]), machine=capped),
+    BurnCase(
+        "capped at 500 W: at its limit",
+        PASS,
+        every_gpu(power_w=[490, 496, 505]),
+        machine=all_gpus("power_limit_enforced_mw", 500_000),
+    ),
     BurnCase("own kernels, a little less", PASS, own_kernels(550)),
     BurnCase("own kernels that do not heat the board", WARN, own_kernels(350)),
     BurnCase("once hot, once disturbed", PASS, load(3, power_w=[340, 350, 360]), again=(load(3),)),
@@ -269,7 +261,9 @@ CASES += of("burn.power")(
     BurnCase("no GPU has a sensor: nothing is proven", NOT_JUDGED, all_without("power_w")),
     BurnCase("twice its limit", ERROR, load(3, power_w=[1300, 1400, 1500])),
     BurnCase("no limit in force", ERROR, machine=plant.set_gpu(3, "power_limit_enforced_mw", FAILED)),
-    BurnCase("a driver that tells only the limit that is set", PASS, machine=no_enforced_limit),
+    BurnCase(
+        "a driver that tells only the limit that is set", PASS, machine=all_gpus("power_limit_enforced_mw", NOT_TOLD)
+    ),
     BurnCase("a GPU that stopped", PASS, stopped),
     BurnCase("the watcher broke off", ERROR, gpu(3, samples={"windows": [], "error": "the sampler died"})),
     BurnCase("no limit in the baselines", NOT_JUDGED, limits={"burn.power_percent": None}),
@@ -292,7 +286,7 @@ CASES += of("burn.link")(
     BurnCase("healthy", PASS),
     BurnCase("Gen1 under load", FAIL, load(3, link_gen=[1, 1, 5])),
     BurnCase("lanes lost under load", FAIL, load(3, link_width=[8, 8, 16])),
-    BurnCase("a slot of Gen4", PASS, every_gpu(link_gen=[4, 4, 4]), machine=gen4_slot),
+    BurnCase("a slot of Gen4", PASS, every_gpu(link_gen=[4, 4, 4]), machine=all_gpus("link_gen_max", 4)),
     BurnCase("Gen1 before the load", PASS, moment(3, -1, link_gen=[1, 1, 1])),
     BurnCase("not told", ERROR, without_quantity(3, "link_gen", "failed")),
 )

@@ -17,10 +17,11 @@ from support.copies import (
     rate,
     together,
 )
+from support.judging import every_gpu
 
 from nodegate.subjects import pcie
 
-NONE = ""
+NONE, GEN4_SLOT = "", every_gpu("link_gen_max", 4)
 NOT_TOLD = {name: unread("not supported", "NVML 3") for name in ("link_gen", "link_width")}
 CUDA = "cuInit: 802 CUDA_ERROR_SYSTEM_NOT_READY"
 
@@ -70,11 +71,6 @@ LOSES_A_FIFTH = together(rate("read", 2480.0), rate("copy", 2400.0), rate("triad
 USUALLY_LOW = together(*(each(rate, what, 2900.0) for what in ("read", "copy", "triad")))
 
 
-def gen4_slot(machine):
-    for index in range(8):
-        machine.set_gpu(index, "link_gen_max", 4)
-
-
 CASES = of("copies.complete")(
     CopiesCase("healthy", PASS),
     CopiesCase("a GPU that never started", ERROR, dead),
@@ -109,7 +105,7 @@ CASES += of("copies.host_to_device")(
     CopiesCase("slow once", PASS, rate("host_to_device", 27.0), again=(lambda found: None, lambda found: None)),
     CopiesCase("slower than the fleet", FAIL, rate("host_to_device", 51.5), nodes=9),
     CopiesCase("half a link where nothing says what is right", WARN, each(rate, "host_to_device", 27.0), limits=NONE),
-    CopiesCase("an older platform", NOT_JUDGED, OLD_LINKS, machine=gen4_slot, limits=NONE),
+    CopiesCase("an older platform", NOT_JUDGED, OLD_LINKS, machine=GEN4_SLOT, limits=NONE),
     CopiesCase("a link that NVML did not tell", PASS, of_gpu(0, link={"error": "NVML 999"})),
     CopiesCase("no rate from one GPU", ERROR, dead),
     CopiesCase("a rate that physics does not allow", ERROR, rate("host_to_device", 80.0)),
@@ -157,7 +153,7 @@ CASES += of("copies.link")(
     CopiesCase("a link that stays at Gen1", FAIL, link(link_gen=[1, 1, 1])),
     CopiesCase("a link that was at Gen1 for a moment", PASS, link(link_gen=[1, 5, 5])),
     CopiesCase("lanes lost at work", FAIL, link(link_width=[8, 8, 16])),
-    CopiesCase("a Gen4 slot", PASS, each(of_link, **dict.fromkeys((ALONE, AT_ONCE), FOUR)), machine=gen4_slot),
+    CopiesCase("a Gen4 slot", PASS, each(of_link, **dict.fromkeys((ALONE, AT_ONCE), FOUR)), machine=GEN4_SLOT),
     CopiesCase(
         "a link that NVML does not tell", SKIP, lambda found: [each.update(link=UNTOLD) for each in found["gpus"]]
     ),

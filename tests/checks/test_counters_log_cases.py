@@ -49,11 +49,6 @@ def said(*lines, at_s=300.0):
     return tuple((line, at_s + number / 2) for number, line in enumerate(lines))
 
 
-def rebooted(machine):
-    machine.set("system", "uptime_s", 200.0)
-    machine.set("system", "boot_id", "00000000-2b1d-4c58-9e60-0066c9fd4125")
-
-
 def untimed(machine):
     machine.sections["kernel_log"]["lines"].append(FAULT_31)
 
@@ -64,6 +59,7 @@ def flood(machine):
     machine._lines.clear()
 
 
+REBOOTED = both(*(plant.set("system", *each) for each in (("uptime_s", 200.0), ("boot_id", "00000000-2b1d-4c58"))))
 GAP = plant.set("kernel_log", "since_epoch_s", EPOCH_S + 60)
 CASES = ()
 for name in ("reaches_back", "xid", "sxid", "link_downs", "faults"):
@@ -100,7 +96,7 @@ CASES += of("counters_log.faults")(
     LogCase("all of them", FAIL, said(MEMORY, PCIE, NVME)),
 )
 CASES += of("counters_log.reaches_back")(
-    LogCase("a node that rebooted under load", FAIL, after=rebooted),
+    LogCase("a node that rebooted under load", FAIL, after=REBOOTED),
     LogCase(
         "a boot that nobody can name",
         ERROR,

@@ -44,10 +44,11 @@ def no_switches(machine):
     machine.sections["pci"] = [device for device in machine.sections["pci"] if device["class"] != "0x068000"]
 
 
-def in_a_virtual_machine(machine):
-    no_switches(machine)
-    machine.set("system", "dmi.sys_vendor", "Microsoft Corporation")
-    machine.set("system", "dmi.product_name", "Virtual Machine")
+IN_VM = both(
+    no_switches,
+    plant.set("system", "dmi.sys_vendor", "Microsoft Corporation"),
+    plant.set("system", "dmi.product_name", "Virtual Machine"),
+)
 
 
 @changes
@@ -180,14 +181,14 @@ CASES += of("nvlink.errors")(
 )
 
 CASES += of("fabric.nvswitches")(
-    Case("a virtual machine whose host keeps the switches", SKIP, in_a_virtual_machine),
+    Case("a virtual machine whose host keeps the switches", SKIP, IN_VM),
     Case("one missing", FAIL, lambda machine: machine.sections["pci"].remove(a_switch(machine))),
     Case("all missing on a node that is said to be an HGX", FAIL, no_switches, limits={"fabric.nvswitch_count": 4}),
     Case("one does not answer", FAIL, lambda machine: a_switch(machine).update(config="ff" * 64)),
     Case("a PCIe platform", SKIP, machine=Machine.pcie_l40s),
 )
 CASES += of("fabric.manager")(
-    Case("a virtual machine whose host runs the fabric manager", SKIP, in_a_virtual_machine),
+    Case("a virtual machine whose host runs the fabric manager", SKIP, IN_VM),
     Case("failed", FAIL, STOPPED),
     Case("stopped by hand", FAIL, manager(ActiveState="inactive", SubState="dead")),
     Case("active and exited: nothing runs", FAIL, manager(SubState="exited")),

@@ -34,10 +34,6 @@ def usage_fails(path, why):
     return lambda machine: machine.sections["mounts"]["usage"].update({path: {"why": why, "detail": "statvfs, 2 s"}})
 
 
-def shm_not_mounted(machine):
-    machine.set("mounts", "table", "/dev/md0 / ext4 rw 0 0")
-
-
 def slurmd_open_files(soft, hard):
     row = f"Max open files            {soft:<20} {hard:<20} files     "
     return plant.set("limits", "slurmd", row)
@@ -62,16 +58,14 @@ def chrony(old, new):
     return lambda machine: machine.set("clock", "chronyc", machine.sections["clock"]["chronyc"].replace(old, new))
 
 
-def no_clock_daemon(machine):
-    for name in ("chronyc", "adjtimex", "timedatectl"):
-        machine.set("clock", name, unread("missing", "no such program"))
-
-
 def data_read_only(machine):
     table = machine.sections["mounts"]["table"]
     machine.set("mounts", "table", table.replace("/mnt/data nfs4 rw", "/mnt/data nfs4 ro"))
 
 
+NO_CLOCK = [
+    plant.set("clock", name, unread("missing", "no such program")) for name in ("chronyc", "adjtimex", "timedatectl")
+]
 UNREAD_PORTS = plant.set("jobs", "listening_ports", unread("timeout", "/proc/net/tcp"))
 CASES = of("host.cpus_online")(
     Case("two CPUs that the kernel took out", FAIL, cpus("online", "0-16,18-128,130-223")),
@@ -96,7 +90,7 @@ CASES += of("host.kernel_version", limits=KERNEL)(
 CASES += of("host.shared_memory", limits=SHM)(
     Case("large enough", PASS),
     Case("64 MiB", FAIL, usage("/dev/shm", size_bytes=64 << 20)),
-    Case("not mounted", FAIL, shm_not_mounted),
+    Case("not mounted", FAIL, plant.set("mounts", "table", "/dev/md0 / ext4 rw 0 0")),
     Case("it does not answer", ERROR, usage_fails("/dev/shm", "timeout")),
 )
 CASES += of("host.open_files", limits=FILES)(
@@ -138,7 +132,7 @@ CASES += of("host.clock_synchronised")(
     Case("steered and near", PASS, limits=OFFSET),
     Case("not synchronised", WARN, chrony("Normal", "Not synchronised"), limits=OFFSET),
     Case("1.5 s off", WARN, chrony("0.000018421", "1.5"), limits=OFFSET),
-    Case("no daemon answers", ERROR, no_clock_daemon, limits=OFFSET),
+    Case("no daemon answers", ERROR, both(*NO_CLOCK), limits=OFFSET),
 )
 CASES += of("host.mounts")(
     Case("asked for and there", PASS, expected={"mounts": ["/mnt/data", "/scratch"]}),

@@ -3,7 +3,7 @@
 from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, PASS, WARN, asserting, of
-from support.judging import Case, judge_one
+from support.judging import Case, both, fails, judge_one, plant
 
 from nodegate.profile import Profile
 
@@ -24,15 +24,8 @@ def says(machine, *lines, ago_s=600.0):
         machine.kernel(line, ago_s=ago_s - 0.1 * number)
 
 
-def still_waits(machine):
-    machine.kernel(JFS, ago_s=600)
-    machine.set("system", "dstate", [{"pid": 136986, "comm": "jfsmount", "wchan": "nfs_wait_bit_killable"}])
-
-
-def no_log(machine):
-    machine.section_fails("kernel_log", "denied", "/dev/kmsg: Operation not permitted")
-
-
+NO_LOG = fails("kernel_log", "denied", "/dev/kmsg: Operation not permitted")
+STILL_WAITS = plant.set("system", "dstate", [{"pid": 136986, "comm": "jfsmount", "wchan": "nfs_wait_bit_killable"}])
 CHECK_CORRECTED = "mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: 8c00004200010090"
 CHECK_UNCORRECTED = "mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: be00000000800400"
 WATCHDOG_ON = "NMI watchdog: Enabled. Permanently consumes one hw-PMU counter."
@@ -42,7 +35,7 @@ CONTROLLER_DOWN = "nvme nvme2: controller is down; will reset: CSTS=0xffffffff, 
 COMMAND_TIMEOUT = "nvme nvme4: I/O tag 22 (2016) opcode 0x2 (Admin Cmd) QID 0 timeout, reset controller"
 READ_ERROR = "I/O error, dev nvme0n1, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"
 CASES = of(HARDWARE)(
-    Case("the log cannot be read", ERROR, no_log),
+    Case("the log cannot be read", ERROR, NO_LOG),
     Case("a memory module corrected errors: EDAC's own count is taken", WARN, says(CE, CE.replace("1 CE", "12 CE"))),
     Case("an AMD node names the channel", FAIL, says("EDAC MC0: 1 UE on mc#0csrow#3channel#0 (csrow:3 channel:0)")),
     Case("a machine check that was corrected", WARN, says(CHECK_CORRECTED)),
@@ -79,7 +72,7 @@ CASES += of(HARDWARE, profile=BOOTCHECK)(
     ),
 )
 CASES += of("host_log.lockups")(
-    Case("the log cannot be read", ERROR, no_log),
+    Case("the log cannot be read", ERROR, NO_LOG),
     Case("a soft lock-up at delivery", FAIL, says(STUCK)),
     Case("healthy: the watchdog is switched on", PASS, says(WATCHDOG_ON)),
 )
@@ -89,7 +82,7 @@ CASES += of("host_log.lockups", profile=BOOTCHECK)(
     Case("a hard lock-up before this boot", PASS, says(HARD_LOCKUP, ago_s=20 * DAY_S)),
 )
 CASES += of(HUNG)(
-    Case("the log cannot be read", ERROR, no_log),
+    Case("the log cannot be read", ERROR, NO_LOG),
     Case(
         "the stack says where it waits",
         WARN,
@@ -104,12 +97,12 @@ CASES += of(HUNG)(
             " __wait_on_bit+0x4b/0x110",
         ),
     ),
-    Case("it still waits, and the kernel says where", WARN, still_waits, profile=BOOTCHECK),
+    Case("it still waits, and the kernel says where", WARN, both(says(JFS), STILL_WAITS), profile=BOOTCHECK),
     Case("nobody knows where it waited", WARN, says(JFS)),
     Case("healthy: the kernel mentions its own time limit", PASS, says(TIME_LIMIT)),
 )
 CASES += of("host_log.nvme")(
-    Case("the log cannot be read", ERROR, no_log),
+    Case("the log cannot be read", ERROR, NO_LOG),
     Case("a controller goes down", WARN, says(CONTROLLER_DOWN), profile=BOOTCHECK),
     Case("a command times out", WARN, says(COMMAND_TIMEOUT)),
     Case("a block cannot be read", WARN, says(READ_ERROR)),
@@ -120,7 +113,7 @@ CASES += of("host_log.nvme")(
     ),
 )
 CASES += of("host_log.file_systems")(
-    Case("the log cannot be read", ERROR, no_log),
+    Case("the log cannot be read", ERROR, NO_LOG),
     Case("one turns read-only", WARN, says("EXT4-fs (md0): Remounting filesystem read-only"), profile=BOOTCHECK),
     Case("one is shut down", FAIL, says("XFS (nvme0n1p1): Filesystem has been shut down due to log error (0x2).")),
     Case(

@@ -54,24 +54,12 @@ def flaps(machine, count):
 
 
 @changes
-def outage(machine, seconds, *, before_the_boot=False):
+def outage(machine, seconds, *, ago_s=7200.0, since_an_hour=False):
     """The link goes down once and comes back later."""
-    if before_the_boot:
+    if since_an_hour:
         machine.set("system", "uptime_s", 3600.0)
-    machine.kernel(f"{NIC} ibp26s0: Link down", ago_s=7200.0)
-    machine.kernel(f"{NIC} ibp26s0: Link up", ago_s=7200.0 - seconds)
-
-
-def down_with_the_shutdown(machine):
-    machine.set("system", "uptime_s", 3600.0)
-    machine.kernel(f"{NIC} ibp26s0: Link down", ago_s=3800)
-    machine.kernel(f"{NIC} ibp26s0: Link up", ago_s=3500)
-
-
-def up_and_down_at_bring_up(machine):
-    machine.set("system", "uptime_s", 3600.0)
-    machine.kernel(f"{NIC} ibp26s0: Link down", ago_s=3590)
-    machine.kernel(f"{NIC} ibp26s0: Link up", ago_s=3585)
+    machine.kernel(f"{NIC} ibp26s0: Link down", ago_s=ago_s)
+    machine.kernel(f"{NIC} ibp26s0: Link up", ago_s=ago_s - seconds)
 
 
 def every_rail_limited(machine):
@@ -241,7 +229,7 @@ CASES += of("kernel_log.nic_flaps")(
     Case(
         "healthy: a cable that was changed before the last boot",
         WARN,
-        outage(300.0, before_the_boot=True),
+        outage(300.0, since_an_hour=True),
         limits=OUTAGE,
     ),
     Case("one outage of 20 s", WARN, outage(20.0)),
@@ -253,8 +241,8 @@ CASES += of("kernel_log.nic_flaps", limits=FLAPS)(
     Case("two in a day", WARN, flaps(2)),
     Case("it stays down", WARN, says("infiniband mlx5_3: Port: 1 Link DOWN")),
     Case("soft-RoCE", WARN, says("infiniband rxe1: set down")),
-    Case("healthy: the shutdown before this boot", PASS, down_with_the_shutdown),
-    Case("healthy: bring-up", PASS, up_and_down_at_bring_up),
+    Case("healthy: the shutdown before this boot", PASS, outage(300.0, ago_s=3800.0, since_an_hour=True)),
+    Case("healthy: bring-up", PASS, outage(5.0, ago_s=3590.0, since_an_hour=True)),
     Case("three days ago", PASS, says("infiniband mlx5_3: Port: 1 Link DOWN", ago_s=3 * DAY_S)),
 )
 CASES += of("kernel_log.nic_errors")(

@@ -11,9 +11,14 @@ from nodegate.records.finding import Limit
 EIGHT_LANES = Limit(8, "lanes", "AWS g6e")
 REPLAYS, CORRECTABLE = {"pcie.replays_max": 80}, {"pcie.aer_correctable_max": 480}
 L40S = Machine.pcie_l40s
+FULL_CLOCK = [plant.set_gpu(1, key, 1980) for key in ("sm_clock_mhz", "sm_clock_max_mhz")]
 BCM5720 = "0000:01:00.0"
 DENIED = unread("denied", "EACCES")
 ABSENT = unread("missing", "no such file")
+IN_VM = both(
+    plant.set("system", "dmi.sys_vendor", "Amazon EC2"), plant.set("system", "dmi.product_name", "g6e.48xlarge")
+)
+ON_METAL = both(IN_VM, plant.set("system", "dmi.product_name", "g4dn.metal"))
 PORT, UPLINK, ROOT = "0000:17:01.0", "0000:16:00.0", "0000:15:01.0"  # above GPU 0 of an HGX H100
 
 
@@ -76,32 +81,6 @@ def every_gpu_at(machine, width):
         machine.set_link(address, width=width)
 
 
-def every_gpu_idle(machine):
-    for address in machine.gpu_addresses:
-        machine.set_link(address, speed_gts="2.5")
-
-
-def in_a_virtual_machine(machine):
-    machine.set("system", "dmi.sys_vendor", "Amazon EC2")
-    machine.set("system", "dmi.product_name", "g6e.48xlarge")
-
-
-def all_narrow_in_a_virtual_machine(machine):
-    in_a_virtual_machine(machine)
-    every_gpu_at(8)(machine)
-
-
-def some_narrow_in_a_virtual_machine(machine):
-    in_a_virtual_machine(machine)
-    machine.set_link(machine.gpu_address(1), width=8)
-
-
-def all_narrow_on_metal(machine):
-    machine.set("system", "dmi.sys_vendor", "Amazon EC2")
-    machine.set("system", "dmi.product_name", "g4dn.metal")
-    every_gpu_at(8)(machine)
-
-
 def management_nic_at_x1(machine):
     """A BCM5720 that could use two lanes and uses one, below a root port that could use sixteen."""
     nic = dict(machine.pci(machine.nic_address(0)), address=BCM5720, vendor="0x14e4", device="0x165f", driver="tg3")
@@ -110,24 +89,8 @@ def management_nic_at_x1(machine):
     machine.sections["pci"] += [nic, port]
 
 
-def uplink_at_x4(machine):
-    port = machine.pci(machine.gpu_address(0))["parent"]
-    machine.set_pci(machine.pci(port)["parent"], "current_link_width", "4")
-
-
 def without_bridges(machine):
     machine.sections["pci"] = [device for device in machine.sections["pci"] if device["class"] != "0x060400"]
-
-
-def working_at_gen1(machine):
-    machine.set_link(machine.gpu_address(1), speed_gts="2.5")
-    machine.set_gpu(1, "utilization_percent", 97)
-
-
-def at_full_clock_at_gen1(machine):
-    machine.set_link(machine.gpu_address(1), speed_gts="2.5")
-    machine.set_gpu(1, "sm_clock_mhz", 1980)
-    machine.set_gpu(1, "sm_clock_max_mhz", 1980)
 
 
 def nic_in_a_gen4_slot(machine):
@@ -150,16 +113,6 @@ def counters_kept_by_firmware(machine):
     for device in machine.sections["pci"]:
         for kind in ("correctable", "nonfatal", "fatal"):
             device[f"aer_dev_{kind}"] = ABSENT
-
-
-def virtual_function(machine):
-    for key in ("current_link_width", "max_link_width"):
-        machine.set_pci(machine.nic_address(0), key, "0")
-
-
-def iommu_off(machine):
-    machine.set("system", "cmdline", "ro")
-    machine.set("system", "iommu_groups", 0)
 
 
 CASES = of("pcie.bridge_speed")(
@@ -188,7 +141,7 @@ CASES += of("pcie.acs")(
     ),
     Case("ACS on everywhere", FAIL, acs_everywhere),
     Case("ACS on everywhere, before a job", WARN, acs_everywhere, profile=Profile.BOOTCHECK),
-    Case("ACS in a virtual machine", SKIP, both(acs_everywhere, in_a_virtual_machine)),
+    Case("ACS in a virtual machine", SKIP, both(acs_everywhere, IN_VM)),
     Case("ACS that needs root", ERROR, plant.set_pci(PORT, "acs", unread("denied", "extended configuration space"))),
 )
 CASES += of("pcie.devices_answer")(
@@ -204,19 +157,23 @@ CASES += of("pcie.link_width")(
     Case("a width that no link has", ERROR, gpu(3, "current_link_width", "999999")),
     Case("a GPU that states no highest width", ERROR, gpu(3, "max_link_width", "0")),
     Case("healthy: a management NIC at x1 of x2", PASS, management_nic_at_x1),
-    Case("healthy: a virtual function has no link of its own", PASS, virtual_function),
+    Case(
+        "healthy: a virtual function has no link of its own",
+        PASS,
+        both(nic(0, "current_link_width", "0"), nic(0, "max_link_width", "0")),
+    ),
     Case("the width was not read", ERROR, gpu(0, "current_link_width", DENIED)),
     Case("PCIe was not read", ERROR, fails("pci", "timeout", "10 s")),
 )
 CASES += of("pcie.link_width", machine=L40S)(
-    Case("all GPUs at x8 on bare metal", FAIL, all_narrow_on_metal),
-    Case("all GPUs at x8 in a virtual machine", WARN, all_narrow_in_a_virtual_machine),
-    Case("only one GPU at x8 in a virtual machine", FAIL, some_narrow_in_a_virtual_machine),
+    Case("all GPUs at x8 on bare metal", FAIL, both(ON_METAL, every_gpu_at(8))),
+    Case("all GPUs at x8 in a virtual machine", WARN, both(IN_VM, every_gpu_at(8))),
+    Case("only one GPU at x8 in a virtual machine", FAIL, both(IN_VM, gpu_link(1, width=8))),
     Case("all GPUs at x8 as the baseline says", PASS, every_gpu_at(8), limits={"pcie.gpu_width": EIGHT_LANES}),
     Case("a GPU at x4 where the baseline says x8", FAIL, gpu_link(1, width=4), limits={"pcie.gpu_width": EIGHT_LANES}),
 )
 CASES += of("pcie.bridge_width")(
-    Case("the uplink of a switch at x4", FAIL, uplink_at_x4),
+    Case("the uplink of a switch at x4", FAIL, plant.set_pci(UPLINK, "current_link_width", "4")),
     Case("healthy: root port wider than its management NIC", PASS, management_nic_at_x1),
     Case("a narrow GPU is not the bridge's fault", PASS, gpu_link(3, width=8)),
     Case("a bridge was not read", ERROR, plant.set_pci("0000:17:01.0", "current_link_width", DENIED)),
@@ -225,9 +182,18 @@ CASES += of("pcie.bridge_width")(
 CASES += of("pcie.link_speed")(
     Case("the highest speed of an idle GPU was not read", ERROR, gpu(3, "max_link_speed", "garbage")),
     Case("a kernel that has no name for the device's speed (64 GT/s)", ERROR, gpu(3, "max_link_speed", "Unknown")),
-    Case("healthy: idle GPUs at 2.5 GT/s", PASS, every_gpu_idle, machine=L40S),
-    Case("a GPU at work at 2.5 GT/s", FAIL, working_at_gen1),
-    Case("a GPU at its highest clock at 2.5 GT/s", FAIL, at_full_clock_at_gen1),
+    Case(
+        "healthy: idle GPUs at 2.5 GT/s",
+        PASS,
+        both(*(gpu_link(index, speed_gts="2.5") for index in range(8))),
+        machine=L40S,
+    ),
+    Case(
+        "a GPU at work at 2.5 GT/s",
+        FAIL,
+        both(gpu_link(1, speed_gts="2.5"), plant.set_gpu(1, "utilization_percent", 97)),
+    ),
+    Case("a GPU at its highest clock at 2.5 GT/s", FAIL, both(gpu_link(1, speed_gts="2.5"), *FULL_CLOCK)),
     Case("a NIC at 8 GT/s", FAIL, nic_link(1, speed_gts="8.0")),
     Case("a Gen5 NIC in a Gen4 slot", WARN, nic_in_a_gen4_slot),
     Case("the speed was not read", ERROR, nic(0, "current_link_speed", unread("failed", "EIO"))),
@@ -256,9 +222,9 @@ CASES += of("pcie.replays")(
     Case("without a limit", NOT_JUDGED, limits={"pcie.replays_max": None}),
 )
 CASES += of("pcie.iommu")(
-    Case("it is off", PASS, iommu_off),
+    Case("it is off", PASS, both(plant.set("system", "cmdline", "ro"), plant.set("system", "iommu_groups", 0))),
     Case("it translates", WARN, plant.set("system", "cmdline", "ro quiet intel_iommu=on")),
-    Case("in a virtual machine", SKIP, in_a_virtual_machine),
+    Case("in a virtual machine", SKIP, IN_VM),
     Case("it was not read", ERROR, plant.set("system", "iommu_groups", DENIED)),
 )
 

@@ -122,11 +122,6 @@ def of_three():
     return links
 
 
-def hurt_both_ways(links):
-    slow(98.5)(links)
-    slow(98.5, tool=READ)(links)
-
-
 def neighbour_inside(links):
     """mlx5_3 is slow everywhere, and mlx5_2 had only it to be measured with inside the node."""
     values = dict.fromkeys(RAILS, 391.5) | {"mlx5_2": 212.5, "mlx5_3": 212.5}
@@ -145,20 +140,12 @@ def hurt(links):
     return found
 
 
-def down(machine):
-    machine.set_port("mlx5_3", 1, "state", "1: DOWN")
-    machine.set_port("mlx5_3", 1, "phys_state", "2: Polling")
-
-
-def further_away(links, times=1.4):
+@changes
+def further_away(links, times):
     """All rails are late alike with every partner."""
     for (tool, device, peer), _ in list(links.items()):
         if tool == "ib_write_lat":
             links[tool, device, peer] = link(tool, device, peer, TESTS[tool] * times)
-
-
-def much_further_away(links):
-    further_away(links, 2.2)
 
 
 def nothing_inside(links):
@@ -192,11 +179,6 @@ def fast_wherever(links):
         slow(391.5, device=rail, client_unbound="none of the CPUs near it may be used here")(links)
 
 
-def slow_near_one_and_with_others_who_knows(links):
-    slow(300.25, server_unbound=UNPLACED)(links)
-    slow(299.25, "gpu04", client_near="NUMA node 0", server_near="NUMA node 1")(links)
-
-
 def slow_rails(**devices):
     return {(f"gpu{number:02}", device): 210.5 for device, nodes in devices.items() for number in nodes}
 
@@ -209,6 +191,7 @@ BOND, HDR = port_of_3("netdev", "bond0"), port_of_3("rate", "200 Gb/sec (4X HDR)
 SLOW_ALIKE = dict.fromkeys(PARTNERS, 198.5)
 FREE = {"rdma.write_gbps": None, "rdma.read_gbps": None}
 LOSES_PEER = {"cannot": "gpu02: the connection broke"}
+NEAR = {"client_near": "NUMA node 0", "server_near": "NUMA node 1"}
 BY_RULE = MissingRail("mlx5_7", STORAGE.reason, STORAGE.next_step, by_rule=True)
 WITHOUT_3 = [device for device in RAILS if device != "mlx5_3"]
 
@@ -221,7 +204,7 @@ CASES = of(COMPLETE)(
     LinkCase(
         "healthy: a rail that is down",
         PASS,
-        machine=down,
+        machine=both(port_of_3("state", "1: DOWN"), port_of_3("phys_state", "2: Polling")),
         attempts=kept(lambda _, device: device in WITHOUT_3, rails=WITHOUT_3),
     ),
     LinkCase(
@@ -284,11 +267,11 @@ CASES += of("rdma_bandwidth.latency", fleet=dict.fromkeys(NINE, 1.68))(
         FAIL,
         slow(2.35, "gpu02", tool="ib_write_lat"),
     ),
-    LinkCase("known false alarm: a node on a leaf of its own, late with all rails alike", WARN, further_away),
+    LinkCase("known false alarm: a node on a leaf of its own, late with all rails alike", WARN, further_away(1.4)),
     LinkCase(
         "a node whose rails are all later than a switch explains",
         FAIL,
-        much_further_away,
+        further_away(2.2),
         limits={"rdma.write_latency_us": None},
     ),
 )
@@ -313,7 +296,7 @@ CASES += of(SHARE_OF_RATE)(
     LinkCase(
         "slow near its NIC with one partner, and with the others who knows where",
         FAIL,
-        slow_near_one_and_with_others_who_knows,
+        both(slow(300.25, server_unbound=UNPLACED), slow(299.25, "gpu04", **NEAR)),
     ),
     LinkCase("slow on every node of the run", FAIL, slow(198.25, peer_best=198.5), fleet=SLOW_ALIKE),
     LinkCase(
@@ -346,7 +329,7 @@ CASES += of(BOTH_WAYS)(
     LinkCase("healthy", PASS),
     LinkCase("a rail that sends slowly to all, whoever is the client", FAIL, one_way()),
     LinkCase("healthy: a partner that receives slowly", PASS, one_way("gpu03")),
-    LinkCase("healthy: slow both ways, which the other checks say", PASS, hurt_both_ways),
+    LinkCase("healthy: slow both ways, which the other checks say", PASS, both(slow(98.5), slow(98.5, tool=READ))),
     LinkCase("one partner alone", ERROR, attempts=lambda links: [attempt(of_two_one_way(), partners=1)]),
     LinkCase(
         "sends 7 % less than the other nodes, within every limit",

@@ -5,7 +5,7 @@ import copy
 from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
-from support.judging import Case, fails, plant
+from support.judging import Case, both, fails, plant
 
 from nodegate.records.finding import Limit
 
@@ -33,11 +33,6 @@ def second_ports_unplugged(machine):
         twin["pci"] = twin["pci"].replace(".0", ".1")
         twin["ports"]["1"] |= {"state": "1: DOWN", "phys_state": "3: Disabled", "rate": "10 Gb/sec (4X SDR)"}
         adapters[f"mlx5_{number + 20}"] = twin
-
-
-def roce_port_without_driver_and_link(machine):
-    machine.set_port("mlx5_1", 1, "netdev", "")
-    machine.set_port("mlx5_1", 1, "state", "1: DOWN")
 
 
 @changes
@@ -69,8 +64,7 @@ def every_rail_unlike(machine):
         machine.set_adapter(f"mlx5_{number}", "fw_ver", f"28.4{number // 2}.1000")
 
 
-def no_rdma_driver(machine):
-    machine.section_fails("infiniband", "missing", "/sys/class/infiniband")
+no_rdma_driver = fails("infiniband", "missing", "/sys/class/infiniband")
 
 
 def no_nic_at_all(machine):
@@ -149,7 +143,7 @@ CASES += of("rdma.mtu")(
     Case(
         "one is down, its network device not known: rdma.port_state says so",
         PASS,
-        roce_port_without_driver_and_link,
+        both(plant.set_port("mlx5_1", 1, "netdev", ""), plant.set_port("mlx5_1", 1, "state", "1: DOWN")),
         machine=L40S,
     ),
     Case("no network device is known", ERROR, no_network_device_at_all, machine=L40S),

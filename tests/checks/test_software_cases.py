@@ -43,21 +43,20 @@ def without_module(machine, name):
 without_peermem = without_module("nvidia_peermem")
 
 
-@changes
-def on_kernel(machine, release):
-    without_peermem(machine)
-    machine.set("system", "kernel_release", release)
+unload = plant.set("driver", "loaded", False)
+driver_file_unread = both(
+    without_peermem, plant.set("driver", "version", unread("denied", "/proc/driver/nvidia/version"))
+)
+
+
+def on_kernel(release):
+    return both(without_peermem, plant.set("system", "kernel_release", release))
 
 
 def proprietary_without_peermem(machine):
     without_peermem(machine)
     version = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.163.01  Tue Apr  8 12:41:17 UTC 2025"
     machine.set("driver", "version", version)
-
-
-def driver_file_unread(machine):
-    without_peermem(machine)
-    machine.set("driver", "version", unread("denied", "/proc/driver/nvidia/version"))
 
 
 def no_gpu_and_no_driver(machine):
@@ -68,10 +67,6 @@ def no_gpu_and_no_driver(machine):
 def unknown_gpus(machine):
     for address in machine.gpu_addresses:
         machine.set_pci(address, "device", "0x9999")
-
-
-def unload(machine):
-    machine.set("driver", "loaded", False)
 
 
 @changes

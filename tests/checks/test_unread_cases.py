@@ -1,15 +1,11 @@
 """What each check says when the one reading that it rests on cannot be had: an error, word for word, never a pass."""
 
 from support.cases import ERROR, asserting, of, unread
-from support.judging import Case, gpu
+from support.judging import Case, fails, gpu
 
 
 def failing(reading):
     return gpu(3, reading, unread("failed", "NVML 999: Unknown Error"))
-
-
-def no_log(machine):
-    machine.section_fails("kernel_log", "denied", "/dev/kmsg: Operation not permitted")
 
 
 def switch_without_config(machine):
@@ -17,6 +13,7 @@ def switch_without_config(machine):
     switch["config"] = unread("failed", "EIO")
 
 
+NO_LOG = fails("kernel_log", "denied", "/dev/kmsg: Operation not permitted")
 OF_A_GPU = {
     "clocks.memory_max": "memory_clock_max_mhz",
     "clocks.violations": "violation_ns",
@@ -32,7 +29,7 @@ CASES = (
     *(Case("the reading fails", ERROR, failing(reading), check=check) for check, reading in OF_A_GPU.items()),
     *of("fabric.nvswitches")(Case("a switch's configuration space cannot be read", ERROR, switch_without_config)),
     *(
-        Case("the log cannot be read", ERROR, no_log, check=f"kernel_log.{name}")
+        Case("the log cannot be read", ERROR, NO_LOG, check=f"kernel_log.{name}")
         for name in (
             "gpu_driver",
             "host_faults",

@@ -36,10 +36,7 @@ def wrote(value):
 
 
 def rail_key(*keys):
-    def change(machine):
-        machine.sections["upkeep"]["keys"]["mlx5_3/1"] = list(keys)
-
-    return change
+    return kept("keys.mlx5_3/1", list(keys))
 
 
 def shifted(machine):
