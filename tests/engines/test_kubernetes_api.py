@@ -5,49 +5,31 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
+from support.notice_servers import Answer, Server, serving
 
 from nodegate.engines.kubernetes import api, cluster
 from nodegate.engines.kubernetes.stream import started
 from nodegate.errors import UsageError
 
 
-class Server(BaseHTTPRequestHandler):
-    answer: tuple[int, dict[str, str], bytes] = (200, {}, b"")
-    next: Callable[[], tuple[int, dict[str, str], bytes]] | None = None
-    paths: ClassVar[list[str]] = []
-
-    def do_GET(self) -> None:
-        status, headers, body = type(self).next() if type(self).next else self.answer
-        self.paths.append(self.path)
-        self.send_response(status)
-        for key, value in {"Content-Length": str(len(body)), **headers}.items():
-            self.send_header(key, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving(Server()) as running:
+        yield running
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Iterator[Path]:
-    server = HTTPServer(("127.0.0.1", 0), Server)
-    threading.Thread(target=server.serve_forever).start()
-    parts = {"clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
+def config(server: Server, tmp_path: Path) -> Path:
+    parts = {"clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.port}"}}],
              "users": [{"name": "u", "user": {"token": "secret"}}], "current-context": "x",
              "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}]}  # fmt: skip
     file = tmp_path / "config"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **parts}))
-    yield file
-    server.shutdown()
-    server.server_close()
+    return file
 
 
 @pytest.mark.parametrize(
@@ -63,8 +45,10 @@ def config(tmp_path: Path) -> Iterator[Path]:
         (200, {"Content-Length": "9"}, b"{}", "the API server did not answer: "),
     ],
 )  # fmt: skip
-def test_an_answer_that_is_none(config: Path, status: int, headers: dict[str, str], body: bytes, said: str) -> None:
-    Server.answer = (status, headers, body)
+def test_an_answer_that_is_none(  # noqa: PLR0917 - a row
+    server: Server, config: Path, status: int, headers: dict[str, str], body: bytes, said: str
+) -> None:
+    server.usual = lambda _: (status, headers, body)
     with pytest.raises(api.Refused) as refused:
         cluster.nodes(api.connect({"KUBECONFIG": str(config)}))
     assert str(refused.value).partition(": ")[2].startswith(said)
@@ -90,24 +74,20 @@ def test_an_answer_that_is_none(config: Path, status: int, headers: dict[str, st
     ],
 )
 def test_a_program_that_does_not_start(
-    config: Path, answers: list[tuple[int, dict[str, str], bytes]], asked: int, said: str
+    server: Server, config: Path, answers: list[Answer], asked: int, said: str
 ) -> None:
-    left, Server.paths = [*answers], []
-    Server.next = lambda: left.pop(0)
-    try:
-        with pytest.raises(api.Refused) as refused:
-            started(api.connect({"KUBECONFIG": str(config)}), "agent-1", ["true", "a&b"])
-    finally:
-        Server.next = None
+    server.answers += answers
+    with pytest.raises(api.Refused) as refused:
+        started(api.connect({"KUBECONFIG": str(config)}), "agent-1", ["true", "a&b"])
     assert said in str(refused.value)
     assert "secret" not in str(refused.value)
     ways = "/api/v1/namespaces/nodegate/pods/agent-1/exec?command=true&command=a%26b&stdin=true&stdout=true&stderr=true"
-    assert Server.paths == [ways] * asked
+    assert [got.path for got in server.got] == [ways] * asked
 
 
 @pytest.mark.parametrize("body", [{}, {"items": None}, {"items": [1, {}, {"metadata": {"name": 5}}], "metadata": 1}])
-def test_what_is_not_of_its_form_is_no_node(config: Path, body: object) -> None:
-    Server.answer = (200, {}, json.dumps(body).encode())
+def test_what_is_not_of_its_form_is_no_node(server: Server, config: Path, body: object) -> None:
+    server.usual = lambda _: (200, {}, json.dumps(body).encode())
     assert cluster.nodes(api.connect({"KUBECONFIG": str(config)})) == []
 
 

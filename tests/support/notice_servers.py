@@ -1,4 +1,4 @@
-"""Servers of this machine that take notices: of chat robots that check as theirs do, of the web, and of mail."""
+"""Servers of this machine: of the web, which say what they are told to; chat robots that check as theirs do; mail."""
 
 import base64
 import contextlib
@@ -53,7 +53,7 @@ class Server:
 def serving(server, port=0, tls=None):
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             server.got.append(Got(self.path, dict(self.headers), body))
             answer = server.answers.pop(0) if server.answers else server.usual(server.got[-1])
             if answer is None:
@@ -61,10 +61,12 @@ def serving(server, port=0, tls=None):
                 return
             code, headers, said = answer
             self.send_response(code)
-            for name, value in {**headers, "Content-Length": str(len(said))}.items():
+            for name, value in {"Content-Length": str(len(said)), **headers}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(said)
+
+        do_GET = do_POST  # noqa: N815 - of http.server
 
         def log_message(self, *_):
             pass
