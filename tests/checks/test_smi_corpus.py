@@ -5,21 +5,192 @@ What was missed is a table at the end of the test output (tests/checks/conftest.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import pytest
 from fleet.machine import Machine, facts_of
-from support import nvidia_smi_text
 from support.corpus import corpus
-from support.judging import SITE, judge_one
-from support.smi_node import NOT_SHOWN, judge_smi
+from support.judging import SITE, baseline_of, judge_one
 
+from nodegate import suite
+from nodegate.errors import NotJudged
+from nodegate.judge.judge import judge
+from nodegate.node import Node
+from nodegate.probe.driver import Driver, DriverGpu
 from nodegate.probe.gpu import NvLink
+from nodegate.probe.pci import AerCounters, Pci, PciDevice
 from nodegate.profile import Profile
 from nodegate.records.finding import Limit
 from nodegate.records.verdict import Verdict
 from nodegate.suite import check as check_named
 from nodegate.tools import nvidia_smi
+from nodegate.tools.nvidia_smi_fields import Shown
+from nodegate.unknown import Known, Unknown, Why
+
+SUBJECTS = ("gpu", "idle", "power", "clocks", "ecc", "gsp", "nvlink", "fabric", "pcie")
+GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0}  # PCIe generation -> GT/s
+NOT_SHOWN = Unknown(Why.MISSING, "nvidia-smi does not show it")
+SLOT = PciDevice(
+    **dict.fromkeys((field.name for field in fields(PciDevice)), NOT_SHOWN)
+    | {"class_code": 0x060400, "vendor": 0x8086, "device": 0x352A, "width": 16, "width_max": 16}
+    | {"driver": "pcieport", "parent": "", "answers": True, "aer": AerCounters(*[NOT_SHOWN] * 3)}
+)
+
+
+def facts_around(gpus, *, vm, gens=None):
+    """Every fact that a GPU-side check may ask for."""
+    machine = Machine.pcie_l40s()
+    if vm:
+        machine.set("system", "dmi.sys_vendor", "Amazon EC2")
+        machine.set("system", "dmi.product_name", "g5.xlarge")
+    machine.set("kernel_log", "lines", [])
+    facts = facts_of(machine)
+    around: dict[str, object] = {name: facts.get(name) for name in ("host", "services", "kernel_log", "jobs")}
+    return around | {"gpus": gpus, "pci": Pci(_devices(gpus, gens)), "driver": _driver(gpus)}
+
+
+def judge_smi(gpus, profile, *, platform="", vm=False, limits=None, gens=None):
+    """What every GPU-side check of the profile says of these GPUs: check id -> record.
+
+    `gens`: their PCIe generations as recorded; else each link is at the best of GPU and slot.
+    """
+    found = {"gpus": len(gpus.devices)} | ({"platform": platform} if platform else {})
+    node = Node("gpu01", expected=found, origin="hosts.yaml:3")
+    context = facts_around(gpus, vm=vm, gens=gens)
+    context |= {"node": node, "profile": profile, "baseline": baseline_of(_Facts(context), node, limits)}
+
+    def resolve(name):
+        if name == "fleet":
+            raise NotJudged("alone")
+        return context[name]
+
+    mine = [check for check in suite.checks() if check.id.partition(".")[0] in SUBJECTS]
+    return {check.id: judge(check, resolve, node.name) for check in mine if profile.includes(check.tier)}
+
+
+class _Facts:
+    """What `baseline_of` asks of a node's facts."""
+
+    def __init__(self, known):
+        self._known = known
+
+    def get(self, name):
+        return self._known[name]
+
+
+def _devices(gpus, gens):
+    found = []
+    for gpu in gpus.devices:
+        now, slot_speed, own = _speeds(gpu, gens)
+        vendor, number = ("10de", "0000") if isinstance(gpu.pci_id, Unknown) else gpu.pci_id.split(":")
+        slot = replace(SLOT, address=f"00{gpu.index:02x}:ff:00.0", speed_gts=slot_speed, speed_max_gts=slot_speed)
+        card = replace(
+            SLOT,
+            address=str(gpu.address),
+            class_code=0x030200,
+            vendor=0x10DE if vendor == "00de" else int(vendor, 16),  # masked in one recording
+            device=int(number, 16),
+            width=gpu.link_width,
+            width_max=gpu.link_width_max,
+            speed_gts=now,
+            speed_max_gts=own,
+            driver="nvidia",
+            parent=slot.address,
+        )
+        found += [slot, card]
+    return tuple(found)
+
+
+def _speeds(gpu, gens):
+    """GT/s now, of the slot, and of the GPU itself."""
+    of_links: tuple[Known[int], ...] = (gpu.link_gen_max,) * 3 if gens is None else gens
+    now, slot, best = (gen if isinstance(gen, Unknown) else GTS[gen] for gen in of_links)
+    return now, slot, best
+
+
+def _driver(gpus):
+    entries = tuple(DriverGpu(str(gpu.address), gpu.uuid, gpu.gsp_firmware, excluded=False) for gpu in gpus.devices)
+    return Driver(
+        loaded=True,
+        version=gpus.driver_version,
+        open_kernel_module=NOT_SHOWN,
+        gpus=entries,
+        device_nodes={f"nvidia{gpu.index}": "ok" for gpu in gpus.devices},
+    )
+
+
+_GPU = re.compile(r"GPU ([0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7])\s*")
+# Where the XML has another name than the text in small letters, with _ for blanks.
+_NAMES = (
+    (r"gpu_uuid", "uuid"),
+    (r"serial_number", "serial"),
+    (r"inforom_version/image_version", "inforom_version/img_version"),
+    (r"(platform_info/)?module_id", "gpu_module_id"),
+    (r"fabric/cliqueid", "fabric/cliqueId"),
+    (r"fabric/clusteruuid", "fabric/clusterUuid"),
+    (r"pci/device_id", "pci/pci_device_id"),
+    (r"pci/replays_since_reset", "pci/replay_counter"),
+    (r"pci/gpu_link_info/pcie_generation/max", "pci/pci_gpu_link_info/pcie_gen/max_link_gen"),
+    (r"pci/gpu_link_info/link_width/(max|current)", r"pci/pci_gpu_link_info/link_widths/\1_link_width"),
+    (r"(.*clocks)/(graphics|sm)", r"\1/\2_clock"),
+    (r"(.*clocks)/memory", r"\1/mem_clock"),
+    (r"(clocks_\w+_reasons)/idle", r"\1/gpu_idle"),
+    (r"(clocks_\w+_reasons)/hw_slowdown/(.*)", r"\1/\2"),
+    (r"(clocks_\w+_reason)s/display_clock_setting", r"\1s/display_clocks_setting"),
+    (r"(clocks_\w+_reason)s/(.*)", r"\1s/\1_\2"),
+    (r"utilization/gpu", "utilization/gpu_util"),
+    (r"ecc_mode/(current|pending)", r"ecc_mode/\1_ecc"),
+    (r"mig_mode/(current|pending)", r"mig_mode/\1_mig"),
+    (r"(ecc_errors/.*)_sec-ded", r"\1_secded"),
+    (r"retired_pages/single_bit_ecc", "retired_pages/multiple_single_bit_retirement/retired_count"),
+    (r"retired_pages/double_bit_ecc", "retired_pages/double_bit_retirement/retired_count"),
+    (r"retired_pages/pending_page_blacklist", "retired_pages/pending_blacklist"),
+    (r"remapped_rows/correctable_error", "remapped_rows/remapped_row_corr"),
+    (r"remapped_rows/uncorrectable_error", "remapped_rows/remapped_row_unc"),
+    (r"remapped_rows/pending", "remapped_rows/remapped_row_pending"),
+    (r"remapped_rows/remapping_failure_occurred", "remapped_rows/remapped_row_failure"),
+    (r"remapped_rows/bank_.*/none", "remapped_rows/row_remapper_histogram/row_remapper_histogram_none"),
+    (r"temperature/(gpu|memory)_current_temp", r"temperature/\1_temp"),
+    (r"temperature/gpu_t\.limit_temp", "temperature/gpu_temp_tlimit"),
+    (r"temperature/gpu_slowdown_temp", "temperature/gpu_temp_slow_threshold"),
+    (r"(gpu_power_readings)/gpu_ceiling_power_limit/(.*)", r"\1/\2"),
+    (r"(.*)/instantaneous_power_draw", r"\1/instant_power_draw"),
+    (r"processes/process_id", "processes/process_info/pid"),
+    (r"processes/(.*/)?name", "processes/process_info/process_name"),
+    (r"processes/(.*/)?used_gpu_memory", "processes/process_info/used_memory"),
+)
+
+
+def parse_text(written):
+    """The GPUs in the output of `nvidia-smi -q`, or of one `-d` part of it."""
+    lines = written.splitlines()
+    starts = [number for number, line in enumerate(lines) if _GPU.fullmatch(line)]
+    cards = [
+        (lines[start].removeprefix("GPU ").strip(), Shown(_leaves(lines[start + 1 : end])))
+        for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)
+    ]
+    return nvidia_smi._gpus(Shown(_leaves(lines[: starts[0]])), cards, written)
+
+
+def _leaves(lines):
+    """Path and value of every line; an indented line belongs to the one above, with a value or without."""
+    above: list[tuple[int, str]] = []
+    for line in lines:
+        name, _, value = line.partition(" : ")
+        if not name.strip():
+            continue
+        depth = len(name) - len(name.lstrip())
+        while above and above[-1][0] >= depth:
+            above.pop()
+        above.append((depth, name.strip().lower().replace(" ", "_")))
+        yield _xml_name("/".join(part for _, part in above)), value.strip()
+
+
+def _xml_name(path):
+    for pattern, name in _NAMES:
+        path = re.sub(f"^{pattern}$", name, path)
+    return path
+
 
 FINE = (Verdict.PASS, Verdict.SKIP, Verdict.NOT_JUDGED)
 # nvidia-smi -q shows no NVLinks, and most recordings are of one GPU of a board in a virtual machine.
@@ -107,7 +278,7 @@ RECORDINGS = [
 
 def gpus_of(file):
     text = corpus(f"smi/{file}")
-    return nvidia_smi.parse_xml(text) if file.endswith(".xml") else nvidia_smi_text.parse_text(text)
+    return nvidia_smi.parse_xml(text) if file.endswith(".xml") else parse_text(text)
 
 
 def judged(recording, profile):

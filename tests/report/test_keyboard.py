@@ -1,13 +1,99 @@
 """report.html by its keyboard alone, in a real Chromium: all that a mouse can do on it, with the focus seen."""
 
+import json
+import os
+import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.keyboard import Page, opened
+from support.browser import chromium, profile_folder
 from support.sample_report import fleet
 
 from nodegate.report.render import render
+
+KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), " ": (32, " "), "ArrowDown": (40, ""), "Backspace": (8, "")}
+_SHIFT = 8
+
+
+class Page:
+    """One page; each key goes where the focus is."""
+
+    def __init__(self, to: int, back: int) -> None:
+        self._to, self._back, self._number, self._session, self._read = to, back, 0, "", b""
+
+    def call(self, method: str, **given: object) -> dict[str, Any]:
+        """One command of the protocol, and its answer; what the browser tells besides is passed over."""
+        self._number += 1
+        asked = {"id": self._number, "method": method, "params": given}
+        asked |= {"sessionId": self._session} if self._session else {}
+        os.write(self._to, json.dumps(asked).encode() + b"\0")
+        while True:
+            while b"\0" not in self._read:
+                self._read += os.read(self._back, 1 << 16)
+            line, _, self._read = self._read.partition(b"\0")
+            answer = json.loads(line)
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                found: dict[str, Any] = answer["result"]
+                return found
+
+    def open(self, path: Path) -> None:
+        """The page, when its script has run."""
+        target = self.call("Target.createTarget", url=path.resolve().as_uri())["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for _ in range(600):
+            if self.asked("document.documentElement?.dataset.ready"):
+                return
+            time.sleep(0.1)
+        raise TimeoutError(path)
+
+    def asked(self, script: str) -> Any:
+        """What an expression is in the page."""
+        found = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in found, found
+        return found["result"].get("value")
+
+    def press(self, key: str, *, shift: bool = False) -> None:
+        """One key, down and up."""
+        code, text = KEYS.get(key, (0, key))
+        about = {"key": key, "windowsVirtualKeyCode": code, "modifiers": _SHIFT * shift}
+        self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **about)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **about)
+
+    def tab_to(self, script: str, most: int = 400) -> None:
+        """Press Tab until `script` is true of the element `e` that has the focus, which is seen to have it."""
+        for _ in range(most):
+            self.press("Tab")
+            if self.asked(f"(e => Boolean({script}))(document.activeElement)"):
+                assert self.asked("getComputedStyle(document.activeElement).outlineStyle") != "none"
+                return
+        raise AssertionError(f"Tab does not reach {script}")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Page]:
+    """The page in a browser of its own."""
+    ours, theirs = os.pipe(), os.pipe()
+    with profile_folder() as profile:
+        options = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking"
+        command = f'exec "$0" {options} --remote-debugging-pipe --user-data-dir={profile} 3<&{ours[0]} 4>&{theirs[1]}'
+        browser = subprocess.Popen(
+            ["bash", "-c", command, chromium()], pass_fds=(ours[0], theirs[1]), stderr=subprocess.DEVNULL
+        )
+        try:
+            page = Page(ours[1], theirs[0])
+            page.open(path)
+            yield page
+        finally:
+            browser.kill()
+            browser.wait()
+            for each in (*ours, *theirs):
+                os.close(each)
+
 
 ROWS = "document.querySelectorAll('#grid tbody tr').length"
 FIRST = "document.querySelector('#grid tbody th').textContent"
