@@ -15,6 +15,9 @@
     element.append(...children.filter((child) => child !== null));
     return element;
   };
+  // What many nodes have is there once.
+  const alike = (index) => (index === undefined ? [] : data.alike[index]);
+  data.nodes.forEach((node) => { node.c = text(node.c); });
   const verdict = (node) => data.verdicts[node.v];
   const count = (node, letter) => node.c.split(letter).length - 1;
   const speaks = (node) => verdict(node) === "unreachable" || /[wfea]/.test(node.c);
@@ -207,12 +210,13 @@
   const file = (path) => /^evidence(\/[\w-][\w.+-]*)+$/.test(path)
     ? make("a", { href: path, textContent: path.slice(path.indexOf("/") + 1) }) : path;
   // What a result says, a line a finding: [word, part, observed, expected, action, files, source of the limit].
-  const said = ({ letter, result: [, message, findings, evidence, waiver] }) => {
+  const said = ({ letter, folder, result: [, message, findings, evidence, waiver] }) => {
     const bad = letter === "p" ? findings : findings.filter(([one]) => one !== "p");
     const rest = waiver === undefined ? "" : say(" (waived: {waiver})", { waiver: text(waiver) });
     const show = (index) => (index === null ? "" : text(index));
+    const files = evidence.map((path) => text(path).replace(/^evidence\/\//, () => folder));
     return (bad.length ? bad : [[letter, null, message, null, null, null]]).map(([one, part, observed, expected, action, source]) =>
-      [WORD[waiver === undefined ? one : letter], show(part), text(observed), show(expected), show(action) + rest, evidence.map(text), show(source)]);
+      [WORD[waiver === undefined ? one : letter], show(part), text(observed), show(expected), show(action) + rest, files, show(source)]);
   };
   const cell = (className, ...children) => make("td", { className }, ...children);
   const many = (checks) => {
@@ -257,7 +261,8 @@
   };
 
   const article = (node) => {
-    const all = (node.d || []).map((result) => ({ letter: node.c[result[0]], result }));
+    const folder = `evidence/${node.n}/`;
+    const all = alike(node.d).map(alike).map((result) => ({ letter: node.c[result[0]], folder, result }));
     const having = (letters) => all.filter((one) => letters.includes(one.letter))
       .sort((a, b) => RANK.indexOf(a.letter) - RANK.indexOf(b.letter));
     const wrong = having("feawn");
@@ -279,8 +284,8 @@
       fold(say("{n} passed, with what was measured", { n: count(node, "p") }), having("p")),
       fold(say("{n} do not apply here, or were not asked for", { n: count(node, "s") }), having("s")),
       elsewhere ? make("div", { className: "note", textContent: elsewhere }) : null,
-      pairs((node.i || []).map(([name, value]) => [text(name), text(value)])),
-      pairs((node.s || []).map(([name, serial]) => ["S/N " + text(name), serial])));
+      pairs(alike(node.i).map(([name, value]) => [text(name), text(value)])),
+      pairs(alike(node.s?.[0]).map((name, at) => ["S/N " + text(name), node.s[at + 1]])));
   };
 
   const articles = byId("articles");

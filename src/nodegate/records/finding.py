@@ -257,7 +257,7 @@ class Record:
 def kinds(findings: Sequence[Finding]) -> frozenset[Verdict]:
     """The verdicts among findings. Those that are packed (nodegate.run.packed_findings) know them without unpacking."""
     known = getattr(findings, "verdicts", None)
-    return known if isinstance(known, frozenset) else frozenset(finding.verdict for finding in findings)
+    return known if isinstance(known, frozenset) else frozenset([finding.verdict for finding in findings])
 
 
 def reason_of(verdict: Verdict, findings: Sequence[Finding]) -> str:

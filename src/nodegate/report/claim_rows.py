@@ -56,21 +56,21 @@ class OpenClaims:
 
 def claim_rows(report: Report) -> list[ClaimRow]:
     """Every claim of the run in the order of the table."""
-    known = titles()
-    made = dict.fromkeys(shown.claim for node in report.nodes for shown in node.claims)
-    order = [name for name in known if name in made] + [name for name in made if name not in known]
-    return [_row(report, name, known.get(name, name)) for name in order]
-
-
-def _row(report: Report, name: str, title: str) -> ClaimRow:
-    of_state: dict[State, list[str]] = {state: [] for state in State}
-    gaps: dict[tuple[str, str], list[str]] = {}
+    known, made = titles(), dict[str, list[tuple[NodeReport, Shown]]]()
     for node in report.nodes:
         for shown in node.claims:
-            if shown.claim == name:
-                of_state[shown.state].append(node.node)
-                if shown.state is State.NOT_PROVEN:
-                    gaps.setdefault((why(shown, node.records), phrase(shown.signed)), []).append(node.node)
+            made.setdefault(shown.claim, []).append((node, shown))
+    order = [name for name in known if name in made] + [name for name in made if name not in known]
+    return [_row(name, known.get(name, name), made[name]) for name in order]
+
+
+def _row(name: str, title: str, of: Sequence[tuple[NodeReport, Shown]]) -> ClaimRow:
+    of_state: dict[State, list[str]] = {state: [] for state in State}
+    gaps: dict[tuple[str, str], list[str]] = {}
+    for node, shown in of:
+        of_state[shown.state].append(node.node)
+        if shown.state is State.NOT_PROVEN:
+            gaps.setdefault((why(shown, node.records), phrase(shown.signed)), []).append(node.node)
     rows = [Gap(said, in_order(nodes), signed) for (said, signed), nodes in gaps.items()]
     return ClaimRow(
         name,
@@ -78,9 +78,7 @@ def _row(report: Report, name: str, title: str) -> ClaimRow:
         in_order(of_state[State.PROVEN]),
         in_order(of_state[State.REFUTED]),
         tuple(sorted(rows, key=lambda gap: (-len(gap.nodes), gap.why))),
-        in_words(
-            each for node in report.nodes for shown in node.claims if shown.claim == name for each in shown.amounts
-        ),
+        in_words(each for _, shown in of for each in shown.amounts),
     )
 
 

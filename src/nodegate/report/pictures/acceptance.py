@@ -23,7 +23,7 @@ from nodegate.text import number, visible
 from nodegate.words.catalogue import say
 
 FILE = "acceptance.json"
-METRICS = tuple(dict.fromkeys(each for own in values.METRICS.values() for each in own))  # of all more is better
+METRICS = tuple(values.EVERY)
 SIZE = 96  # pixels, both ways
 _STEP = 2  # pixels: good dots that are nearer are one
 _MOST_BYTES = 256 << 20

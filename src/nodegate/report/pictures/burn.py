@@ -75,7 +75,11 @@ def _loads(node: str, folder: RunFolder) -> dict[int, GpuLoad]:
 def _beside(node: str, finding: Finding, loads: Mapping[int, GpuLoad], failed: Collection[int | None]) -> Burn | None:
     """A GPU beside the good one of its node that is nearest to the median of these."""
     dtype = finding.metric.removeprefix(_PREFIX).removesuffix(_ENDING)
-    rates = {at: rate for at, load in loads.items() if (rate := _rate(load, dtype))}
+    rates: dict[int, Curve] = {}
+    for at, load in loads.items():
+        phase = next((each for each in load.phases if each.dtype == dtype), None)
+        if phase and phase.rates:
+            rates[at] = tuple(zip(phase.ends_s[-len(phase.rates) :], phase.rates, strict=False))
     middles = {at: median(value for _, value in rate) for at, rate in rates.items() if at not in failed}
     bad, value = finding.part.index, numeric(finding.observed)
     if bad not in rates or not middles or value is None:
@@ -87,14 +91,6 @@ def _beside(node: str, finding: Finding, loads: Mapping[int, GpuLoad], failed: C
     shown = tuple(each for each in curves if len(each[1]) > 1)  # one point is no course
     limit = numeric(finding.limit.value if finding.limit else None)
     return Burn(node, finding.part.short, f"GPU {beside}", value, limit, shown) if shown else None
-
-
-def _rate(load: GpuLoad, dtype: str) -> Curve:
-    for phase in load.phases:
-        if phase.dtype == dtype:
-            ends = phase.ends_s[len(phase.ends_s) - len(phase.rates) :]
-            return tuple(zip(ends, phase.rates, strict=False))
-    return ()
 
 
 def _sampled(load: GpuLoad, quantity: str) -> Curve:

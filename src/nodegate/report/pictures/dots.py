@@ -57,7 +57,7 @@ def _others(columns: Mapping[int, int], *, is_good: bool) -> str:
         path = "".join(f"M{at * _STEP + 1.5:g} {floor - 1.5 - level * _STEP:g}h0" for at, level in places)
         return f'<path class="{"good" if is_good else "open"}" d="{path}"/>'
     bars = "".join(
-        f"M{at * _STEP} {floor}v-{max(1.5, (floor - 1) * count / most):.3g}h{_STEP - 1}V{floor}z"
+        f"M{at * _STEP + 1} {floor}v-{max(1.5, (floor - 1) * count / most):.3g}"
         for at, count in sorted(columns.items())
     )
     return f'<path class="{"bars passed" if is_good else "bars"}" d="{bars}"/>'

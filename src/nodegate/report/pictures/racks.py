@@ -13,7 +13,7 @@ from nodegate.words.catalogue import phrase, say
 HEIGHT, STEP = 16, 4
 LOWEST, HIGHEST = 0.8, 1.05  # of the median: the ends of a bar; 5 % less is a fifth of the picture's height
 # Of a node of which nothing was measured.
-NONE = svg(STEP * 8, HEIGHT, f'<path class="bars" d="M8 {HEIGHT - 1}h16v1h-16z"/>', style="gpus")
+NONE = svg(STEP * 8, HEIGHT, f'<path class="bars line" d="M8 {HEIGHT - 0.5}h16"/>')
 _GPU = "GPU "
 
 
@@ -33,11 +33,11 @@ def _bars(node: str, own: Mapping[int, Value], middle: float, unit: str) -> Mark
     paths = {"bars": "", "bad": ""}
     for place, each in sorted(own.items()):
         share = (each.value / middle - LOWEST) / (HIGHEST - LOWEST) if middle else 0.0
-        bar = f"M{place * STEP} {HEIGHT}v-{max(1.0, HEIGHT * min(1.0, share)):.3g}h{STEP - 1}V{HEIGHT}z"
+        bar = f"M{place * STEP + 2} {HEIGHT}v-{max(1.0, HEIGHT * min(1.0, share)):.3g}"
         paths["bad" if each.style == "bad" else "bars"] += bar
     bad = [f"{_GPU}{place}: {number(each.value, unit)}" for place, each in own.items() if each.style == "bad"]
     named = {"node": node, "bad": ", ".join(bad), "unit": unit, "median": number(middle, unit)}
     said = escape(visible(say("{node}: {bad} {unit}, the platform's median is {median}", **named))) if bad else ""
     shapes = "".join(f'<path class="{style}" d="{path}"/>' for style, path in paths.items() if path)
     title = f"<title>{said}</title>" if said else ""
-    return svg(STEP * (max(own, default=0) + 1), HEIGHT, title + shapes, said, "gpus")
+    return svg(STEP * (max(own, default=0) + 1), HEIGHT, title + shapes, said)

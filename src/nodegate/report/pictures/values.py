@@ -1,11 +1,14 @@
 """Values of one metric by node and part, as the pictures of racks and rails need them; and what they show, in words."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from statistics import median
+from typing import NamedTuple
 
 from nodegate.inventory.hostlist import natural
+from nodegate.records.finding import Finding
 from nodegate.records.part import Kind
 from nodegate.records.run import NodeReport
 from nodegate.records.verdict import Verdict
@@ -22,11 +25,12 @@ METRICS: Mapping[Kind, Sequence[str]] = {
     ),
     **dict.fromkeys((Kind.NIC, Kind.PORT), tuple(f"rdma.{each}_gbps" for each in ("write", "read", "gpu_write"))),
 }
+EVERY = dict.fromkeys(each for own in METRICS.values() for each in own)  # metrics; of all more is better
 _WORST_FIRST = (*NOT_PASSED, Verdict.NOT_JUDGED, Verdict.PASS)
+_STYLES = (*("bad" for _ in NOT_PASSED), "open", "good")
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """A value of a part; of several of one part the least of them counts: the worst verdict, then the lowest."""
 
     rank: int  # of its verdict, the worst 0
@@ -35,28 +39,39 @@ class Value:
     @property
     def style(self) -> str:
         """The class of its shape on the page: it passed, did not, or was held to nothing."""
-        verdict = _WORST_FIRST[self.rank]
-        return "bad" if verdict in NOT_PASSED else "good" if verdict is Verdict.PASS else "open"
+        return _STYLES[self.rank]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class Values:
-    """One metric of one kind of part on one platform: [node][part] -> value."""
+    """One metric of one kind of part on one platform; `found` are its findings, node by node."""
 
     platform: str
     quantity: str
     unit: str
-    of: dict[str, dict[str, Value]] = field(default_factory=lambda: defaultdict(dict))
+    found: list[tuple[str, Finding, float]]
 
-    def __iter__(self) -> Iterator[tuple[Value, str]]:
-        """Each value with node and part; what did not pass first, the lowest before."""
-        every = ((value, f"{node} {part}") for node, own in self.of.items() for part, value in own.items())
-        return iter(sorted(every))
+    @cached_property
+    def of(self) -> Mapping[str, Mapping[str, Value]]:
+        """[node][part] -> value."""
+        every = defaultdict[str, dict[str, Value]](dict)
+        for node, finding, value in self.found:
+            new, own = Value(_WORST_FIRST.index(finding.verdict), value), every[node]
+            for part in finding.parts:
+                name = part.short
+                own[name] = min(own.get(name, new), new)
+        return every
 
     @property
+    def bad(self) -> list[tuple[Value, str]]:
+        """What did not pass, with node and part, the lowest of the worst verdict first."""
+        every = ((value, node, part) for node, own in self.of.items() for part, value in own.items())
+        return sorted((value, f"{node} {part}") for value, node, part in every if value.style == "bad")
+
+    @cached_property
     def median(self) -> float:
         """Of all parts of all nodes."""
-        return median(each.value for each, _ in self)
+        return median(value.value for own in self.of.values() for value in own.values())
 
 
 def every_value(nodes: Iterable[NodeReport]) -> dict[tuple[Kind, str, str], Values]:
@@ -64,17 +79,15 @@ def every_value(nodes: Iterable[NodeReport]) -> dict[tuple[Kind, str, str], Valu
     found: dict[tuple[Kind, str, str], Values] = {}
     for node in sorted(nodes, key=lambda node: natural(node.node)):
         for finding in (each for record in node.records for each in record.findings):
-            if (
-                not finding.metric
-                or finding.metric not in METRICS.get(kind := finding.part.kind, ())
-                or finding.verdict not in _WORST_FIRST
-            ):
+            if finding.metric not in EVERY or finding.verdict not in _WORST_FIRST:
                 continue
-            if (value := number(finding.observed)) is None:
+            kind, value = finding.part.kind, number(finding.observed)
+            if value is None or finding.metric not in METRICS.get(kind, ()):
                 continue
-            new, key = Value(_WORST_FIRST.index(finding.verdict), value), (kind, node.platform, finding.metric)
-            own = found.setdefault(key, Values(node.platform, finding.quantity, finding.unit)).of[node.node]
-            own.update((part.short, min(own.get(part.short, new), new)) for part in finding.parts)
+            key = kind, node.platform, finding.metric
+            if key not in found:
+                found[key] = Values(node.platform, finding.quantity, finding.unit, [])
+            found[key].found.append((node.node, finding, value))
     return found
 
 
