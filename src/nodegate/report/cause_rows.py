@@ -75,11 +75,13 @@ class CauseRow:
 
 def cause_rows(report: Report, causes: Iterable[Cause] | None = None) -> list[CauseRow]:
     """A row for each of the causes, by default those of the run, worst first."""
-    anchors: Counter[str] = Counter()
+    seen, rows = Counter[str](), []
     racks = {node.node: node.rack for node in report.nodes if node.rack}
-    return [
-        _row(cause, _anchor(cause, anchors), report, racks) for cause in (report.causes if causes is None else causes)
-    ]
+    for cause in report.causes if causes is None else causes:
+        anchor = _NOT_IN_AN_ANCHOR.sub("-", cause.id)[:120]  # the id as a link can hold it; a second one is numbered
+        seen[anchor] += 1
+        rows.append(_row(cause, anchor if seen[anchor] == 1 else f"{anchor}-{seen[anchor]}", report, racks))
+    return rows
 
 
 def _row(cause: Cause, anchor: str, report: Report, racks: Mapping[str, str]) -> CauseRow:
@@ -106,13 +108,6 @@ def _row(cause: Cause, anchor: str, report: Report, racks: Mapping[str, str]) ->
     )
 
 
-def _anchor(cause: Cause, seen: Counter[str]) -> str:
-    """The cause's id as a link can hold it; a second one of the same id is numbered."""
-    anchor = _NOT_IN_AN_ANCHOR.sub("-", cause.id)[:120]
-    seen[anchor] += 1
-    return anchor if seen[anchor] == 1 else f"{anchor}-{seen[anchor]}"
-
-
 def _parts(cause: Cause) -> tuple[str, ...]:
     """Which part it is on each node, where that differs or has a serial number."""
     named = [(each.nodes[0], [part for part in each.parts if part.kind is each.part.kind]) for each in cause.members]
@@ -135,20 +130,15 @@ def _details(found: Iterable[CheckFinding]) -> list[Detail]:
         else:
             same = (finding.quantity, finding.expected, finding.unit) if finding.metric else finding.brief
         alike.setdefault((finding.verdict, same), []).append(each)
-    return [_detail(group) for group in alike.values()]
-
-
-def _detail(group: list[CheckFinding]) -> Detail:
-    first = group[0].finding
-    names = list(dict.fromkeys(part.said for each in group for part in each.finding.parts))
-    return Detail(
-        verdict=first.verdict.value,
-        checks=tuple(dict.fromkeys(each.check for each in group)),
-        parts=say("{part} + {n} more", part=names[0], n=len(names) - 1) if len(names) > 1 else names[0],
-        said=_said([each.finding for each in group]),
-        source=first.limit.cited if first.limit else "",
-        count=len(group),
-    )
+    rows = []
+    for group in alike.values():
+        first = group[0].finding
+        names = list(dict.fromkeys(part.said for each in group for part in each.finding.parts))
+        parts = say("{part} + {n} more", part=names[0], n=len(names) - 1) if len(names) > 1 else names[0]
+        checks, source = dict.fromkeys(each.check for each in group), first.limit.cited if first.limit else ""
+        said = _said([each.finding for each in group])
+        rows.append(Detail(first.verdict.value, tuple(checks), parts, said, source, len(group)))
+    return rows
 
 
 def _said(alike: list[Finding]) -> str:
@@ -156,10 +146,8 @@ def _said(alike: list[Finding]) -> str:
     first = alike[0]
     if first.verdict is Verdict.ERROR:
         quantities = dict.fromkeys(each.quantity for each in alike)
-        many = say("could not read {n} values: {why}", n=len(quantities), why=first.reason)
-        return first.brief if len(quantities) == 1 else many
-    return (
-        first.brief
-        if len(alike) == 1 or not first.metric
-        else say("{finding}; and {n} more like it", finding=first.brief, n=len(alike) - 1)
-    )
+        if len(quantities) > 1:
+            return say("could not read {n} values: {why}", n=len(quantities), why=first.reason)
+    elif len(alike) > 1 and first.metric:
+        return say("{finding}; and {n} more like it", finding=first.brief, n=len(alike) - 1)
+    return first.brief

@@ -30,20 +30,15 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  #
 _NEXT_CELL = re.compile(r"(?<=[;\t|])(\s*)(?=[=+@＝＋＠-])")  # noqa: RUF001 - where another separator is the country's
 
 
-def write(report: Report, file: IO[str]) -> None:
+def write(report: Report, file: IO[str], wanted: Collection[Verdict] = frozenset(Verdict)) -> None:
     """Write every finding; a result without findings and a node without results have a line too."""
-    _write(report, file, frozenset(Verdict))
+    csv.writer(file, lineterminator="\n").writerows(map(cell, row) for row in finding_rows(report, wanted))
 
 
 def write_findings(report: Report, file: IO[str]) -> None:
     """Write the findings that are not good, in the same columns; a node without results has a line too."""
     file.write(BOM)
-    _write(report, file, NOT_GOOD)
-
-
-def _write(report: Report, file: IO[str], wanted: Collection[Verdict]) -> None:
-    table = csv.writer(file, lineterminator="\n")
-    table.writerows(map(cell, row) for row in finding_rows(report, wanted))
+    write(report, file, NOT_GOOD)
 
 
 def finding_rows(report: Report, wanted: Collection[Verdict]) -> Iterator[tuple[object, ...]]:
@@ -77,15 +72,9 @@ def _rows(
 
 
 def _finding(finding: Finding) -> tuple[object, ...]:
-    what = (
-        finding.parts_in_words,
-        finding.verdict.value,
-        finding.metric or finding.quantity,
-        finding.observed,
-        finding.unit,
-    )
+    what = (finding.parts_in_words, finding.verdict.value, finding.metric or finding.quantity)
     limit = (finding.limit.value, finding.limit.source) if finding.limit else ("", "")
-    return (*what, *limit, finding.message, finding.action)
+    return (*what, finding.observed, finding.unit, *limit, finding.message, finding.action)
 
 
 def cell(value: object) -> object:

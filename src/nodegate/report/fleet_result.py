@@ -10,7 +10,6 @@ from nodegate.claims.table import claims
 from nodegate.policy.policy import OTHER, PLATFORM, ClassRule, DefectClass, Item, Policy
 from nodegate.profile import Profile
 from nodegate.records.claim import State
-from nodegate.records.finding import Record
 from nodegate.records.run import NodeReport
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.report.model import Report, in_order
@@ -151,19 +150,13 @@ def _unfulfilled(node: NodeReport) -> Mapping[str, State | None]:
     for record in sorted(bad, key=lambda record: (not record.waiver, record.verdict is Verdict.FAIL)):  # worst last
         owners = [claim.name for claim in claims() if speaks(claim, record.check)]
         if not any(owner in found for owner in owners):
-            found |= _of_no_claim(record, owners)
+            # no claim of the node tells it: `owners` are claims that its profile does not make
+            is_open = record.waiver or record.verdict is Verdict.ERROR
+            state = None if record.waiver else State.NOT_PROVEN if is_open else State.REFUTED
+            found |= dict.fromkeys(owners if owners and not is_open else (OTHER,), state)
     if node.verdict not in GOOD and not found:
         found[OTHER] = State.REFUTED if node.verdict is NodeVerdict.REJECTED else State.NOT_PROVEN
     return found
-
-
-def _of_no_claim(record: Record, owners: Sequence[str]) -> Mapping[str, State | None]:
-    """What a bad record says that no claim of the node tells: `owners` are claims that its profile does not make."""
-    if record.waiver:
-        return {OTHER: None}
-    if record.verdict is Verdict.ERROR:
-        return {OTHER: State.NOT_PROVEN}
-    return dict.fromkeys(owners or (OTHER,), State.REFUTED)
 
 
 def _rules(defects: Sequence[Defect], policy: Policy) -> Iterator[_Rule]:
@@ -195,12 +188,16 @@ def _over(rule: _Rule, total: int, *, proven_only: bool) -> str:
 def _said(places: Sequence[tuple[Defect, Sequence[str]]], total: int) -> str:
     """The first of the defects on most nodes, with its clause, and how many more there are."""
     first, names = max(places, key=lambda place: len(place[1]))
+    state = say("not measured by nodegate,")
+    if first.item.is_measured:
+        states = zip(_WORDS, (first.refuted, first.open, first.signed), strict=True)
+        state = say(" or ").join(term(word) for word, where in states if set(where) & set(names))
     said = say(
         "class {sort} ({clause}): {claim} {state} on {n} of {nodes}",
         sort=first.item.defect_class.value,
         clause=_clause(first.item.clause),
         claim=first.item.claim,
-        state=_state(first, names),
+        state=state,
         n=len(names),
         nodes=counted(total, "node"),
     )
@@ -210,13 +207,6 @@ def _said(places: Sequence[tuple[Defect, Sequence[str]]], total: int) -> str:
 
 def _clause(clause: str) -> str:
     return say("clause {clause}", clause=clause) if clause[:1].isdigit() else phrase(clause)
-
-
-def _state(defect: Defect, names: Sequence[str]) -> str:
-    if not defect.item.is_measured:
-        return say("not measured by nodegate,")
-    states = zip(_WORDS, (defect.refuted, defect.open, defect.signed), strict=True)
-    return say(" or ").join(term(word) for word, where in states if set(where) & set(names))
 
 
 def _until(policy: Policy, item: Item, epoch_s: float) -> str:

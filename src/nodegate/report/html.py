@@ -61,69 +61,58 @@ def page(
     `packed` are the paths of evidence that is compressed in the folder of the page, `burned` the GPUs
     whose burn is shown, `delivered` what its parts had at the last delivery.
     """
+    if lang != "en":  # what the report keeps of causes and numbers is said in English
+        report, fleet = replace(report), None
     with speaking(lang):
-        if lang != "en":  # what the report keeps of causes and numbers is said in English
-            report, fleet = replace(report), None
-        return _page(report, hashes, fleet, packed, burned=burned, delivered=delivered or {})
-
-
-def _page(
-    report: Report,
-    hashes: Mapping[str, str],
-    fleet: Sequence[Measurement] | None,
-    packed: frozenset[str],
-    *,
-    burned: Sequence[Burn],
-    delivered: Delivered,
-) -> str:
-    folder = suite_folder(REPORTS) / "templates"
-    style, script = (Markup((folder / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js"))  # noqa: S704 - the suite's own files
-    other = next(each for each in LANGUAGES if each != spoken())
-    found = measurements(report.nodes) if fleet is None else fleet
-    rows, every = cause_rows(report), every_value(report.nodes)
-    of_parts = values(every)
-    return (
-        environment(folder)
-        .get_template("report.html.j2")
-        .render(
-            report=report,
-            run=report.run,
-            title=wording.title(report.run.profile),
-            headline=wording.headline(report),
-            sentences=wording.sentences(report),
-            verdicts=_by_verdict(report),
-            causes=rows,
-            claims=claim_rows(report),
-            filters=_filters(rows),
-            racks=_racks(report),
-            gpus=gpu_bars(of_parts[Kind.GPU]),
-            no_bars=NONE,
-            rails=heat_maps((*of_parts[Kind.NIC], *of_parts[Kind.PORT])),
-            burned=[(burn_said(each), curves(each)) for each in burned],
-            against=[(each, scatter(each), against_said(each)) for each in against(every, delivered)],
-            spread=[
-                (entry, dots(entry), finding(entry))
-                for entry in found
-                if entry.unit in _RATES and entry.lowest != entry.highest
-            ],
-            waived=waived(report),
-            gaps=not_judged(report),
-            inapplicable=not_applicable(report),
-            checks=_checks(report),
-            modes=_modes(report),
-            hashes=hashes,
-            words=wording,
-            language=TAGS[spoken()],
-            other=(TAGS[other], words(other), words(other).term(known("English"))),
-            data={**page_data(report, rows[:MOST_ROWS], packed), "words": _of_script(script)},
-            most=MOST_ROWS,
-            style=style,
-            script=script,
-            content_policy=content_policy(style, script),
-            fleet=fleet_result(report),
-            policy=report.policy,
+        folder = suite_folder(REPORTS) / "templates"
+        style, script = (Markup((folder / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js"))  # noqa: S704 - the suite's own files
+        other = next(each for each in LANGUAGES if each != spoken())
+        found = measurements(report.nodes) if fleet is None else fleet
+        rows, every = cause_rows(report), every_value(report.nodes)
+        of_parts, modes = values(every), failure_modes()
+        cited = {mode for info in report.checks.values() for mode in info.failure_modes}
+        return (
+            environment(folder)
+            .get_template("report.html.j2")
+            .render(
+                report=report,
+                run=report.run,
+                title=wording.title(report.run.profile),
+                headline=wording.headline(report),
+                sentences=wording.sentences(report),
+                verdicts=_by_verdict(report),
+                causes=rows,
+                claims=claim_rows(report),
+                filters=_filters(rows),
+                racks=_racks(report),
+                gpus=gpu_bars(of_parts[Kind.GPU]),
+                no_bars=NONE,
+                rails=heat_maps((*of_parts[Kind.NIC], *of_parts[Kind.PORT])),
+                burned=[(burn_said(each), curves(each)) for each in burned],
+                against=[(each, scatter(each), against_said(each)) for each in against(every, delivered or {})],
+                spread=[
+                    (entry, dots(entry), finding(entry))
+                    for entry in found
+                    if entry.unit in _RATES and entry.lowest != entry.highest
+                ],
+                waived=waived(report),
+                gaps=not_judged(report),
+                inapplicable=not_applicable(report),
+                checks=_checks(report),
+                modes={mode: modes[mode].name for mode in sorted(cited) if mode in modes},
+                hashes=hashes,
+                words=wording,
+                language=TAGS[spoken()],
+                other=(TAGS[other], words(other), words(other).term(known("English"))),
+                data={**page_data(report, rows[:MOST_ROWS], packed), "words": _of_script(script)},
+                most=MOST_ROWS,
+                style=style,
+                script=script,
+                content_policy=content_policy(style, script),
+                fleet=fleet_result(report),
+                policy=report.policy,
+            )
         )
-    )
 
 
 class _Pages(FileSystemLoader):
@@ -197,13 +186,6 @@ def _filters(rows: Sequence[CauseRow]) -> Mapping[str, Sequence[str]]:
         "class": [each.value for each in Class if each.value in sorts],
         "rack": in_order(rack for row in rows for rack in row.racks),
     }
-
-
-def _modes(report: Report) -> dict[str, str]:
-    """The name of each failure mode that a check of the run speaks to."""
-    known = failure_modes()
-    cited = {mode for info in report.checks.values() for mode in info.failure_modes}
-    return {mode: known[mode].name for mode in sorted(cited) if mode in known}
 
 
 def _racks(report: Report) -> list[tuple[str, list[NodeReport]]]:

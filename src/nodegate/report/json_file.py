@@ -1,7 +1,7 @@
 """report.json, schema `nodegate.report/4`, written and read: run, policy, claims, nodes, causes and statistics."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timezone
 from itertools import groupby
@@ -14,7 +14,6 @@ from nodegate.files.bounded import read_whole
 from nodegate.policy.policy import DefectClass, Policy
 from nodegate.records.cause import CheckFinding
 from nodegate.records.claim import Shown
-from nodegate.records.finding import Record
 from nodegate.records.part import Part
 from nodegate.records.results import RESULTS, fingerprint, is_cut, read
 from nodegate.records.run import CheckInfo, Drift, NodeReport, Run, shared
@@ -159,24 +158,9 @@ def write(report: Report, file: IO[bytes], results: tuple[str, int], fleet: Sequ
 
     `results` are the fingerprint and the lines of its results, `fleet` its measurements.
     """
-    whole = report_file(report, results, fleet)
-    separator = b"{"
-    for each in fields(ReportFile):
-        value = getattr(whole, each.name)
-        file.write(separator + to_bytes(each.name) + b":")
-        separator = b",\n"
-        if not isinstance(value, tuple):
-            file.write(to_bytes(value))
-            continue
-        file.write(b"[" + b",".join(b"\n" + to_bytes(row) for row in value) + b"]")
-    file.write(b"}\n")
-
-
-def report_file(report: Report, results: tuple[str, int], fleet: Sequence[Measurement]) -> ReportFile:
-    """The report in the form of the file."""
     sha256, lines = results
     shown = {each.claim for node in report.nodes for each in node.claims}
-    return ReportFile(
+    whole = ReportFile(
         SCHEMA,
         sha256,
         Details(RESULTS, lines),
@@ -191,8 +175,22 @@ def report_file(report: Report, results: tuple[str, int], fleet: Sequence[Measur
         tuple(_causes(report)),
         tuple(MeasurementRow(**shared(entry, MeasurementRow), count=len(entry.values)) for entry in fleet),
         report.drift,
-        tuple(_checks(report)),
+        tuple(
+            CheckRow(check, info.title, info.failure_modes)
+            for check in check_ids(report)
+            for info in [report.checks.get(check, CheckInfo(""))]
+        ),
     )
+    separator = b"{"
+    for each in fields(ReportFile):
+        value = getattr(whole, each.name)
+        file.write(separator + to_bytes(each.name) + b":")
+        separator = b",\n"
+        if not isinstance(value, tuple):
+            file.write(to_bytes(value))
+            continue
+        file.write(b"[" + b",".join(b"\n" + to_bytes(row) for row in value) + b"]")
+    file.write(b"}\n")
 
 
 def utc(epoch_s: float) -> str:
@@ -273,12 +271,6 @@ def _part(part: Part, node: str) -> PartRow:
     return PartRow(part.kind.value, name, part.index, whole.pci, whole.serial, part.label, node)
 
 
-def _checks(report: Report) -> Iterator[CheckRow]:
-    for check in check_ids(report):
-        info = report.checks.get(check)
-        yield CheckRow(check, info.title if info else "", info.failure_modes if info else ())
-
-
 def load(folder: Path) -> Report:
     """The report of a run folder; its nodes are worst first, as in report.json.
 
@@ -297,21 +289,12 @@ def load(folder: Path) -> Report:
         raise UsageError(f"not a report of schema {SCHEMA}: {error}", file=str(file), hint=_OTHER) from error
     if found.schema != SCHEMA:
         raise UsageError(f"not a report of schema {SCHEMA}", file=str(file), hint=_OTHER)
-    return _report(found, _results(found, folder))
-
-
-def _results(known: ReportFile, folder: Path) -> Iterable[Record]:
-    """The results beside it, if they are those that the report was made from."""
-    if known.details.results == RESULTS and fingerprint(folder) != (known.results_sha256, known.details.lines):
+    if found.details.results == RESULTS and fingerprint(folder) != (found.results_sha256, found.details.lines):
         hint = "continue the run (pytest --resume), or judge its evidence again (pytest --replay)"
         said = "is cut off" if is_cut(folder) else "does not belong to this report.json"
         raise UsageError(said, file=str(folder / RESULTS), hint=hint)
-    return read(folder)
-
-
-def _report(found: ReportFile, results: Iterable[Record]) -> Report:
     checks = {row.check: CheckInfo(row.title, row.failure_modes) for row in found.checks}
-    by_node = groupby(sorted(results, key=lambda record: record.node), key=lambda record: record.node)
+    by_node = groupby(sorted(read(folder), key=lambda record: record.node), key=lambda record: record.node)
     records = {node: tuple(by_check(own, checks)) for node, own in by_node}
     nodes = tuple(NodeReport(**shared(row, NodeReport), records=records.get(row.node, ())) for row in found.nodes)
     return Report(found.run, nodes, found.drift, checks, found.policy)

@@ -25,7 +25,7 @@ _ELEMENT = {
 
 def write(report: Report, file: IO[str], *, everything: bool = False) -> None:
     """Write one suite a node: its verdict, and the checks that did not pass; with `everything` those that did too."""
-    suites = [[_verdict(node), *_cases(node, everything=everything)] for node in report.nodes]
+    suites = [list(_cases(node, everything=everything)) for node in report.nodes]
     seconds = max(0.0, report.run.finished_epoch_s - report.run.started_epoch_s)
     every = [case for cases in suites for case in cases]
     file.write(f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites name="nodegate" {_counts(every)}')
@@ -46,12 +46,6 @@ def _counts(cases: list[tuple[str, str]]) -> str:
     return f'tests="{len(cases)}" failures="{failures}" errors="{errors}" skipped="{skipped}"'
 
 
-def _verdict(node: NodeReport) -> tuple[str, str]:
-    """The case that every node has, so that a node without failures is green only if it is accepted."""
-    verdict, reason = _word(node)
-    return _case(Record(node.node, "node.judged", verdict, (Finding(NODE, verdict, text=reason),)))
-
-
 def _word(node: NodeReport) -> tuple[Verdict, str]:
     """The verdict of a node as that of a check, and its reason."""
     if node.verdict in GOOD:
@@ -70,6 +64,9 @@ def _word(node: NodeReport) -> tuple[Verdict, str]:
 
 
 def _cases(node: NodeReport, *, everything: bool) -> Iterator[tuple[str, str]]:
+    """First the node's own, so that a node without failures is green only if it is accepted."""
+    verdict, reason = _word(node)
+    yield _case(Record(node.node, "node.judged", verdict, (Finding(NODE, verdict, text=reason),)))
     for record in node.records:
         # one part may be skipped, or have no limit, where others pass
         is_plain_pass = record.verdict is Verdict.PASS and kinds(record.findings) <= {Verdict.PASS}
@@ -81,29 +78,16 @@ def _case(record: Record) -> tuple[str, str]:
     """The kind of element ("failure", "error", "skipped" or "") and the whole test case."""
     module, _, name = record.check.rpartition(".")
     kind = "skipped" if record.waiver else _ELEMENT.get(record.verdict, "")
-    message = _message(record)
+    waived, open_as = f"waived: {record.waiver}; ", "not judged: " if record.verdict is Verdict.NOT_JUDGED else ""
+    message = (waived if record.waiver else open_as) + record.message
     head = f"<testcase classname={_quoted(module or 'nodegate')} name={_quoted(f'{name}[{record.node}]')}"
-    text = _findings(record)
+    wrong = (finding for finding in record.findings if finding.verdict is not Verdict.PASS)
+    text = _xml("\n".join(f"{each.verdict.value}: {each.message}" for each in wrong))[:MOST_TEXT_CHARACTERS]
     if kind:
         return kind, f"{head}><{kind} message={_quoted(message)}>{escape(text)}</{kind}></testcase>\n"
     if text:
         return kind, f"{head}><system-out>{escape(text)}</system-out></testcase>\n"
     return kind, f"{head}/>\n"
-
-
-def _message(record: Record) -> str:
-    """The result's message; of a skipped case its reason in words, with what it was skipped as."""
-    if record.waiver:
-        return f"waived: {record.waiver}; {record.message}"
-    if record.verdict is Verdict.NOT_JUDGED:
-        return f"not judged: {record.message}"
-    return record.message
-
-
-def _findings(record: Record) -> str:
-    """The findings that are no pass, a line each."""
-    wrong = [finding for finding in record.findings if finding.verdict is not Verdict.PASS]
-    return _xml("\n".join(f"{finding.verdict.value}: {finding.message}" for finding in wrong))[:MOST_TEXT_CHARACTERS]
 
 
 def _xml(text: str) -> str:

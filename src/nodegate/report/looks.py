@@ -39,7 +39,10 @@ class Looks:
         for path in record.evidence:
             name = path.rpartition("/")[2].removesuffix(".json")
             if name not in self._of_node:
-                self._of_node[name] = _by_part(self._metrics(name))
+                self._of_node[name] = seen = defaultdict(list)
+                for each in self._metrics(name):
+                    key = each.name, each.unit, _name(part.named(each.device))
+                    seen[key].append(tuple(round(value, DIGITS) for value in each.values))
             yield self._of_node[name]
 
     def _metrics(self, name: str) -> tuple[Metric, ...]:
@@ -50,14 +53,6 @@ class Looks:
             return measurement(name).of_document(evidence.document).metrics if evidence and evidence.document else ()
         except CannotMeasure:
             return ()
-
-
-def _by_part(metrics: Iterable[Metric]) -> _Seen:
-    found = defaultdict(list)
-    for each in metrics:
-        key = each.name, each.unit, _name(part.named(each.device))
-        found[key].append(tuple(round(value, DIGITS) for value in each.values))
-    return found
 
 
 def _name(whose: Part) -> str:

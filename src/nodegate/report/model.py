@@ -31,21 +31,20 @@ class Report:
     @cached_property
     def node_causes(self) -> Mapping[str, tuple[Cause, ...]]:
         """The causes of each node, worst first; of a healthy node none."""
-        return {node.node: causes_of(_records(node), conditions()) for node in self.nodes}
+        found = {}
+        for node in self.nodes:
+            records = node.records
+            if not records and node.verdict is NodeVerdict.UNREACHABLE:  # no check could say why
+                reason = node.unreachable or "not reachable; no reason was given"
+                lost = Finding(NODE, Verdict.ERROR, text=reason, action=_REACH_IT, code="timeout")
+                records = (Record(node.node, "node.judged", Verdict.ERROR, (lost,)),)
+            found[node.node] = causes_of(records, conditions())
+        return found
 
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
         """The causes of the run, worst first, equal ones of several nodes as one."""
         return fleet_causes(self.node_causes, {node.node: node.rack for node in self.nodes if node.rack})
-
-
-def _records(node: NodeReport) -> tuple[Record, ...]:
-    """What is said of a node; of one that cannot be reached its reason, where no check could say it."""
-    if node.records or node.verdict is not NodeVerdict.UNREACHABLE:
-        return node.records
-    reason = node.unreachable or "not reachable; no reason was given"
-    lost = Finding(NODE, Verdict.ERROR, text=reason, action=_REACH_IT, code="timeout")
-    return (Record(node.node, "node.judged", Verdict.ERROR, (lost,)),)
 
 
 def check_ids(report: Report) -> tuple[str, ...]:

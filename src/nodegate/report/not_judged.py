@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from nodegate.records.finding import Finding, Record, kinds
+from nodegate.records.finding import Record, kinds
 from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report.model import Report, check_ids, in_order
 from nodegate.words.catalogue import known, phrase
@@ -36,12 +36,11 @@ def not_judged(report: Report) -> list[Gap]:
     for node in report.nodes:
         for record in node.records:
             keys.setdefault(record.check, set())
-            if Verdict.NOT_JUDGED not in kinds(record.findings):
-                continue
-            for reason in _reasons(record, Verdict.NOT_JUDGED):
-                pairs.setdefault((reason, record.check), {})[node.node] = None
-            metrics = {each.metric for each in record.findings if each.verdict is Verdict.NOT_JUDGED and each.metric}
-            keys[record.check].update(metrics)
+            if Verdict.NOT_JUDGED in kinds(record.findings):
+                for reason in _reasons(record, Verdict.NOT_JUDGED):
+                    pairs.setdefault((reason, record.check), {})[node.node] = None
+                bare = (each.metric for each in record.findings if each.verdict is Verdict.NOT_JUDGED and each.metric)
+                keys[record.check].update(bare)
         if node.verdict is not NodeVerdict.UNREACHABLE:
             for check in set(checks).difference(record.check for record in node.records):
                 pairs.setdefault(((NO_RESULT, False), check), {})[node.node] = None
@@ -77,13 +76,12 @@ def unjudged_checks(report: Report) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _reasons(record: Record, verdict: Verdict) -> Iterable[_Reason]:
     """The reasons without part and value, which differ where the reason does not."""
-    return dict.fromkeys(_reason(finding) for finding in record.findings if finding.verdict is verdict)
-
-
-def _reason(finding: Finding) -> _Reason:
-    if finding.verdict is Verdict.NOT_JUDGED and finding.metric:
-        return NO_LIMIT, True
-    return finding.note or finding.text or finding.seen, False
+    is_open = verdict is Verdict.NOT_JUDGED
+    return dict.fromkeys(
+        (NO_LIMIT, True) if is_open and each.metric else (each.note or each.text or each.seen, False)
+        for each in record.findings
+        if each.verdict is verdict
+    )
 
 
 def _folded(pairs: _Pairs) -> list[Gap]:

@@ -51,7 +51,9 @@ def redact(report: Report) -> Report:
     They go from every text, not only from their own fields. Node names stay, except where a name is an IP address:
     those are numbered. PCI addresses, versions and what was measured stay.
     """
-    return _Redaction(report).report()
+    redaction = _Redaction(report)
+    fields = {name: redaction.of(getattr(report, name)) for name in ("run", "nodes", "drift", "policy")}
+    return replace(report, **fields)
 
 
 def redactor(
@@ -71,24 +73,13 @@ class _Redaction:
     def __init__(
         self, original: Report, keep: AbstractSet[str] = frozenset(), more: AbstractSet[str] = frozenset()
     ) -> None:
-        self.original = original
-        addresses = [node.node for node in original.nodes if _is_address(node.node)]
+        addresses = [node.node for node in original.nodes if is_address(node.node)]
         self.names = {name: f"node-{index:04d}" for index, name in enumerate(sorted(addresses, key=natural), start=1)}
         secrets = {serial for node in original.nodes for serial in node.serials.values()}
         secrets |= {original.run.user, original.run.host} - {"root", "localhost"}
         secrets = {secret for secret in (secrets | more) - keep if len(secret) >= _SHORTEST}
         self.words = frozenset(secret for secret in secrets if _WORD.fullmatch(secret))
         self.phrases = sorted(secrets - self.words)
-
-    def report(self) -> Report:
-        original = self.original
-        return replace(
-            original,
-            run=self.of(original.run),
-            nodes=self.of(original.nodes),
-            drift=self.of(original.drift),
-            policy=self.of(original.policy),
-        )
 
     def of(self, value: Any) -> Any:
         """A record without what names machines and people, or a value of one of its fields."""
@@ -138,7 +129,7 @@ class _Redaction:
         for address, rest in ((found, ""), (found.rstrip(".:"), found[len(found.rstrip(".:")) :]), (host, f":{port}")):
             if address in self.names:
                 return self.names[address] + rest
-            if _is_address(address):
+            if is_address(address):
                 return GONE + rest
         return found
 
@@ -149,7 +140,8 @@ class _Redaction:
         return GONE + found[len(word) :] if word in self.words else found
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Whether it is an IP address and nothing more."""
     try:
         ipaddress.ip_address(text)
     except ValueError:

@@ -1,7 +1,5 @@
 """A run as one workbook for Excel: nodes, criteria, causes, every finding, and the manifest of its evidence."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -30,13 +28,13 @@ def write(run: Path, file: Path) -> None:
         UsageError: XlsxWriter is missing, the run cannot be read, or the file cannot be written.
     """
     with workbook(file) as book:
-        report = load(run)
+        report, manifest = load(run), Manifest(run)
         sheets = {
             "nodes": csv_file.node_rows(report),
             "criteria": _criteria(report),
             "causes": _causes(report),
             "findings": csv_file.finding_rows(report, frozenset(Verdict)),
-            "manifest": _manifest(run),
+            "manifest": (("sha256", "file"), *((manifest.sha256, MANIFEST),) * manifest.exists, *manifest.lines()),
         }
         for name, rows in sheets.items():
             _sheet(book, name, rows)
@@ -81,9 +79,9 @@ def _sheet(book: Any, name: str, rows: Iterable[tuple[object, ...]]) -> None:
 
 
 def _cell(value: object) -> object:
-    return (
-        value if isinstance(value, (bool, int, float)) else visible("" if value is None else str(value))[:_MOST_LETTERS]
-    )
+    if isinstance(value, (bool, int, float)):
+        return value
+    return visible("" if value is None else str(value))[:_MOST_LETTERS]
 
 
 def _criteria(report: Report) -> Iterator[tuple[object, ...]]:
@@ -100,11 +98,3 @@ def _causes(report: Report) -> Iterator[tuple[object, ...]]:
     for row in cause_rows(report):
         where = ("; ".join(row.nodes), "; ".join(row.racks))
         yield (row.severity, row.sort, *where, row.part, row.what, row.action, row.waiver, row.follow_count)
-
-
-def _manifest(run: Path) -> Iterator[tuple[object, ...]]:
-    yield ("sha256", "file")
-    manifest = Manifest(run)
-    if manifest.exists:
-        yield (manifest.sha256, MANIFEST)
-        yield from manifest.lines()

@@ -3,13 +3,12 @@
 JSON is cleaned value by value: in its text an escape may be glued to a name.
 """
 
-import ipaddress
 import re
 from collections.abc import Iterable, Iterator
 
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import expand, natural
-from nodegate.report.redact import GONE, redactor
+from nodegate.report.redact import GONE, is_address, redactor
 from nodegate.rma.subject import Subject, all_serials
 
 OTHER = "other-node-{}"  # the same number for the same node throughout an archive
@@ -37,9 +36,9 @@ class Clean:
         self._own = {about.name, about.name.partition(".")[0]}
         found: dict[str, str] = {}
         for number, name in enumerate(sorted(set(others) - self._own, key=natural), 1):
-            short = name if _is_address(name) else name.partition(".")[0]
+            short = name if is_address(name) else name.partition(".")[0]
             for each in (name, short):
-                if each not in self._own and (any(map(str.isalpha, each)) or _is_address(each)) and len(each) > 1:
+                if each not in self._own and (any(map(str.isalpha, each)) or is_address(each)) and len(each) > 1:
                     found.setdefault(each, OTHER.format(number))
         report, mine = about.report, all_serials(about.report, about.node)
         theirs = {serial for node in report.nodes if node is not about.node for serial in all_serials(report, node)}
@@ -98,13 +97,6 @@ class Clean:
             return OTHERS if self._names.keys() & set(expand(match[0])) else match[0]
         except UsageError:
             return match[0]
-
-
-def _is_address(name: str) -> bool:
-    try:
-        return bool(ipaddress.ip_address(name))
-    except ValueError:
-        return False
 
 
 def _secrets(value: object, key: str = "") -> Iterator[str]:
