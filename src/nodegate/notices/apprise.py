@@ -1,7 +1,5 @@
 """`apprise:`: what Apprise sends to, which is an extra: pip install 'nodegate[apprise]'."""
 
-from __future__ import annotations
-
 import logging
 
 from nodegate.notices.message import Notice

@@ -4,8 +4,6 @@
 old or too much is deleted, and then what the target knows as well: it is sent everything again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

@@ -4,8 +4,6 @@ After the addresses may come `smtp://HOST:PORT`, `smtp://USER:PASSWORD@HOST:587`
 `smtps://USER:PASSWORD@HOST`, each with `?from=ADDRESS`. A password is never sent without TLS.
 """
 
-from __future__ import annotations
-
 import contextlib
 import smtplib
 import socket

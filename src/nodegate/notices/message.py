@@ -1,7 +1,5 @@
 """A notice: what is sent to a target, as data and as text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any

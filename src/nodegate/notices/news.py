@@ -1,7 +1,5 @@
 """What a run has that is new to a target, by what the target was sent before, and how a notice says it."""
 
-from __future__ import annotations
-
 import socket
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

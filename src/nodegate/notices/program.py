@@ -1,7 +1,5 @@
 """The user's own program: it gets the text of a notice on its standard input."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

@@ -1,7 +1,5 @@
 """Where a notice goes: `scheme:URL`, `scheme:@FILE`, `scheme:$NAME`, or the command line of a program."""
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os
@@ -18,7 +16,7 @@ from nodegate.errors import UsageError
 from nodegate.files.bounded import open_regular
 
 PROGRAM, MAILTO, APPRISE = "program", "mailto", "apprise"
-WEB = ("feishu", "dingtalk", "slack", "webhook")  # by HTTP; each is a module of this folder
+WEB = ("feishu", "dingtalk", "slack", "webhook")  # by HTTP; each is a function of http.py
 SCHEMES = (*WEB, MAILTO, PROGRAM, APPRISE)
 MOST_BYTES = 16 << 10  # of an address with its secrets
 _SHORTEST = 8  # letters of a piece of an address that may be a secret
@@ -78,7 +76,10 @@ def parse(text: str) -> Target:
     """
     scheme, colon, given = text.partition(":")
     if not colon or scheme not in SCHEMES:
-        _refuse_unknown(text)
+        if found := _LIKE_AN_ADDRESS.match(text):  # as a program it would be missed only when a notice is lost
+            from nodegate.files.strict_yaml import did_you_mean  # noqa: PLC0415 - yaml, only for a mistake
+
+            raise UsageError(f"--notice: no such kind of target: {found[1]}", hint=did_you_mean(found[1], SCHEMES))
         return _program(text)
     if scheme == PROGRAM:
         return _program(given)
@@ -119,14 +120,6 @@ def _hidden(text: str) -> str:
         words = text.split(maxsplit=1)
         return words[0] + (" ..." if len(words) > 1 else "") if words else text
     return text if given.lstrip()[:1] in ("@", "$") else f"{scheme}:..."
-
-
-def _refuse_unknown(text: str) -> None:
-    """Refuse a mistyped scheme: as a program it would be missed only when a notice is lost."""
-    from nodegate.files.strict_yaml import did_you_mean  # noqa: PLC0415 - yaml, only for a mistake
-
-    if found := _LIKE_AN_ADDRESS.match(text):
-        raise UsageError(f"--notice: no such kind of target: {found[1]}", hint=did_you_mean(found[1], SCHEMES))
 
 
 def _wrong(scheme: str, what: str, hint: str = "", file: str = "") -> UsageError:

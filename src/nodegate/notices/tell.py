@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.notices.message import MOST_ITEMS, Notice
-from nodegate.notices.target import NotSent, Target
+from nodegate.notices.target import WEB, NotSent, Target
 from nodegate.text import visible
 from nodegate.words.catalogue import words
 
@@ -192,12 +192,14 @@ def deliver(target: Target, notice: Notice) -> NotSent | None:
 
 def _within(target: Target, notice: Notice, limit_s: float) -> NotSent | None:
     """One attempt. Looking up a name or an answer of one byte a second has no limit of its own, so a thread has it."""
-    module, results = import_module(f"nodegate.notices.{target.scheme}"), list[NotSent | None]()
+    is_web, results = target.scheme in WEB, list[NotSent | None]()
+    module = import_module(f"nodegate.notices.{'http' if is_web else target.scheme}")
+    send = getattr(module, target.scheme if is_web else "send")
     limit_s = getattr(module, "LIMIT_S", limit_s)
 
     def attempt() -> None:
         try:
-            module.send(target, notice, limit_s)
+            send(target, notice, limit_s)
             results.append(None)
         except NotSent as said:
             results.append(said)
