@@ -1,11 +1,9 @@
 """One night: nodes in their turn, tested in runs of pytest until all were or the time is over."""
 
-from __future__ import annotations
-
 import signal
 import time
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from nodegate.engines.engine import BUSY
@@ -20,7 +18,6 @@ from nodegate.notices.target import Target
 from nodegate.notices.tell import tell_event, tell_run
 from nodegate.past import database
 from nodegate.records.run_folder import RunFolder
-from nodegate.report.model import Report
 from nodegate.scheduler.jobs import by_slurm_name
 from nodegate.scheduler.slurm import busy_nodes
 from nodegate.text import counted, day_of
@@ -38,7 +35,7 @@ class Night:
         self._now = NightState(started_s=time.time(), ended=False, overdue=self._before.overdue)
         self._now.until_s = self._now.started_s + wanted.within_s
         self.lines: list[str] = []
-        self._tell = Teller(targets, wanted, self.lines)
+        self._to = targets, wanted.record, wanted.lang
         self._done: list[Ended] = []
 
     def run(self) -> int:
@@ -48,7 +45,7 @@ class Night:
         except (UsageError, OSError) as broken:
             said = str(broken) if isinstance(broken, UsageError) else f"{broken.filename}: {broken.strerror}"
             self.lines.append(f"the night could not be done: {said}")
-            self._tell.event("not-run", reason=said)
+            self._event("not-run", reason=said)
             return NOT_DONE
 
     def _run(self) -> int:
@@ -77,7 +74,10 @@ class Night:
 
     def _rounds(self, runs: Runs, nodes: Mapping[str, Node]) -> list[str]:
         """Run after run; returns the nodes whose turn did not come."""
-        waiting = self._go_on(runs, self._turns(nodes), self._busy(nodes))
+        names = by_slurm_name(nodes.values())
+        busy = {name for name, node in nodes.items() if BUSY in node.groups}
+        busy |= {names[each] for each in busy_nodes(names)} if names else set()
+        waiting = self._go_on(runs, self._turns(nodes), busy)
         most, took_s = self._wanted.most_nodes or len(nodes), 0.0
         while waiting and not runs.asked_to_end and time.time() + took_s < self._now.until_s:
             chosen, waiting = waiting[:most], waiting[most:]
@@ -97,7 +97,7 @@ class Night:
         if before.until_s <= self._now.started_s:
             began = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(before.started_s))
             self.lines.append(f"the night that began at {began} was cut short")
-            self._tell.event("cut-short", reason=f"the night that began at {began} did not come to its end")
+            self._event("cut-short", reason=f"the night that began at {began} did not come to its end")
             return waiting
         self._now.started_s, self._now.until_s = before.started_s, before.until_s
         tested = {turn.node for turn in known.values() if turn.tried_s >= before.started_s}
@@ -123,9 +123,9 @@ class Night:
         self._done.append(ended)
         if ended.trouble:
             self.lines.append(f"{ended.folder}: cut short: {ended.trouble}")
-            self._tell.event("cut-short", reason=ended.trouble)
+            self._event("cut-short", reason=ended.trouble)
         if ended.report:  # its notice also says if it judged no node
-            self._tell.run(ended.folder, ended.report)
+            self.lines += tell_run(ended.folder, *self._to, entrance="nightly", report=ended.report)
         return ended
 
     def _result(self) -> int:
@@ -154,18 +154,13 @@ class Night:
                     self.lines.append(f"the record cannot be read, so the order is that of the inventory: {broken}")
             return turns(base, nodes)
 
-    def _busy(self, nodes: Mapping[str, Node]) -> frozenset[str]:
-        names = by_slurm_name(nodes.values())
-        told = frozenset(name for name, node in nodes.items() if BUSY in node.groups)
-        return told | frozenset(names[each] for each in busy_nodes(names)) if names else told
-
     def _retention(self) -> None:
         if not self._wanted.keep_s:
             return
-        gone = retention.expire(REPORTS, self._wanted.record, time.time() - self._wanted.keep_s)
-        if gone.gone:
-            self.lines.append(f"deleted: {counted(len(gone.gone), 'run folder')} of nights, older than --keep")
-        self.lines += [f"old and not deleted: {each}" for each in gone.left]
+        gone, left = retention.expire(REPORTS, self._wanted.record, time.time() - self._wanted.keep_s)
+        if gone:
+            self.lines.append(f"deleted: {counted(len(gone), 'run folder')} of nights, older than --keep")
+        self.lines += [f"old and not deleted: {each}" for each in left]
 
     def _overdue(self, nodes: Mapping[str, Node]) -> None:
         """Say who was not tested for too long; tell it when these are others than the last time."""
@@ -176,41 +171,25 @@ class Night:
             self.lines.append(f"{each.node}: not tested since {since}; busy in each of the last {each.busy} runs")
         names = tuple(sorted(each.node for each in late))
         if names and names != self._now.overdue:
-            self._tell.event("busy", nodes=fold(names), days=int(self._wanted.every_s // 86400))
+            self._event("busy", nodes=fold(names), days=int(self._wanted.every_s // 86400))
         self._now.overdue = names
 
+    def _event(self, kind: str, **fields: object) -> None:
+        """Send what no run says: the night was not done or was cut short, or nodes wait for too long."""
+        if self._to[0]:
+            self.lines += tell_event(kind, fields, *self._to)
 
-class _signals:  # noqa: N801 - reads as a word of the with statement
+
+@contextmanager
+def _signals(runs: Runs) -> Iterator[None]:
     """While a night runs, Ctrl-C and systemd's stop end its run in good order, which then writes its report."""
 
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
+    def asked(*_: object) -> None:
+        runs.asked_to_end = True
 
-    def __enter__(self) -> None:
-        self._before = {each: signal.signal(each, self._asked) for each in (signal.SIGINT, signal.SIGTERM)}
-
-    def __exit__(self, *_: object) -> None:
-        for each, handler in self._before.items():
+    before = {each: signal.signal(each, asked) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
             signal.signal(each, handler)
-
-    def _asked(self, *_: object) -> None:
-        self._runs.asked_to_end = True
-
-
-class Teller:
-    """Sends the notices of a night; what could not be sent is added to `lines`."""
-
-    def __init__(self, targets: Sequence[Target], wanted: NightSettings, lines: list[str]) -> None:
-        self._targets = targets
-        self._record, self._lang, self._lines = wanted.record, wanted.lang, lines
-
-    def run(self, folder: Path, report: Report) -> None:
-        """Send what is new in a run."""
-        if self._targets:
-            to = (self._targets, self._record, self._lang)
-            self._lines += tell_run(folder, *to, entrance="nightly", report=report)
-
-    def event(self, kind: str, **fields: object) -> None:
-        """Send what no run says: the night was not done or was cut short, or nodes wait for too long."""
-        if self._targets:
-            self._lines += tell_event(kind, fields, self._targets, self._record, self._lang)

@@ -1,11 +1,8 @@
 """What a site no longer keeps: run folders of old nights. Never an acceptance, and nothing that the record lacks."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import sqlite3
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from nodegate.errors import UsageError
@@ -19,19 +16,14 @@ from nodegate.run.rebuild import run_folders
 _GOING = ".deleted-"  # so a folder is named while it is deleted: what is left of it after a kill goes the next time
 
 
-@dataclass
-class Expired:
-    """The names of the folders that are gone, and of those that are old and stay, with the reason."""
+def expire(reports: Path, record: Path, before_s: float) -> tuple[list[str], list[str]]:
+    """Delete the folders of the nights that began before a time (seconds since the epoch).
 
-    gone: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
-
-
-def expire(reports: Path, record: Path, before_s: float) -> Expired:
-    """Delete the folders of the nights that began before a time (seconds since the epoch)."""
-    found = Expired()
+    Returns the names of those that are gone, and of those that are old and stay, with the reason.
+    """
+    gone, left = list[str](), list[str]()
     if not reports.is_dir():
-        return found
+        return gone, left
     for rest in reports.glob(f"{_GOING}*"):
         shutil.rmtree(rest, ignore_errors=True)
     latest = (reports / "latest").resolve()
@@ -43,10 +35,17 @@ def expire(reports: Path, record: Path, before_s: float) -> Expired:
         for folder in run_folders(reports):
             why = _stays(folder, base, before_s)
             if why is None and folder.resolve() != latest:
-                _delete(folder, found)
+                going = folder.with_name(f"{_GOING}{folder.name}")
+                try:
+                    folder.rename(going)
+                    shutil.rmtree(going)
+                except OSError as broken:
+                    left.append(f"{folder.name}: {broken.strerror}")
+                else:
+                    gone.append(folder.name)
             elif why:
-                found.left.append(f"{folder.name}: {why}")
-    return found
+                left.append(f"{folder.name}: {why}")
+    return gone, left
 
 
 def _stays(folder: Path, base: sqlite3.Connection | None, before_s: float) -> str | None:
@@ -60,14 +59,3 @@ def _stays(folder: Path, base: sqlite3.Connection | None, before_s: float) -> st
     if base is None or number_of(base, run.id, run.started_epoch_s) is None:
         return "the record does not have it (nodegate record rebuild)"
     return None
-
-
-def _delete(folder: Path, found: Expired) -> None:
-    going = folder.with_name(f"{_GOING}{folder.name}")
-    try:
-        folder.rename(going)
-        shutil.rmtree(going)
-    except OSError as broken:
-        found.left.append(f"{folder.name}: {broken.strerror}")
-    else:
-        found.gone.append(folder.name)

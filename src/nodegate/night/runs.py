@@ -3,8 +3,6 @@
 Who was not tested for longest comes first, and who is busy now comes last.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import signal

@@ -1,7 +1,5 @@
 """What a night is to do, from the command line and the site file."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import dataclass
 from pathlib import Path

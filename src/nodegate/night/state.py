@@ -1,7 +1,5 @@
 """What a night leaves in the folder of the reports: that it goes on, how far it came, and its log."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator

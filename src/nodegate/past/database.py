@@ -3,8 +3,6 @@
 It is in WAL mode: readers do not wait for a writer, and a program that was killed leaves whole transactions.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

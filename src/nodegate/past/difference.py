@@ -3,8 +3,6 @@
 What the later run did not look at is not gone.
 """
 
-from __future__ import annotations
-
 import math
 import sqlite3
 from collections import defaultdict
@@ -147,15 +145,12 @@ def difference(base: sqlite3.Connection | None, before: Side, after: Side, margi
             found.still.append(problem)
     for cause, problem in before.problems.items():
         if cause not in after.problems:
-            (found.gone if _was_looked_at(problem, after) else found.unseen).append(problem)
+            was_looked_at = problem.check in after.judged.get(problem.node, ())
+            if problem.check == _UNJUDGED:
+                was_looked_at = after.verdicts.get(problem.node, NodeVerdict.UNREACHABLE) != NodeVerdict.UNREACHABLE
+            (found.gone if was_looked_at else found.unseen).append(problem)
     found.moved = list(_moved(base, before, after, margins)) if margins is not None else []
     return found
-
-
-def _was_looked_at(problem: Problem, after: Side) -> bool:
-    if problem.check == _UNJUDGED:
-        return after.verdicts.get(problem.node, NodeVerdict.UNREACHABLE) != NodeVerdict.UNREACHABLE
-    return problem.check in after.judged.get(problem.node, ())
 
 
 def _moved(base: sqlite3.Connection | None, before: Side, after: Side, margins: Margins) -> Iterator[Moved]:
@@ -168,15 +163,12 @@ def _moved(base: sqlite3.Connection | None, before: Side, after: Side, margins: 
         step = abs(value - earlier)
         if step <= floor_of(about, earlier, margins.history_floor, margins):
             continue
-        if step > margins.past_z * math.sqrt(2) * _noise(base, key, earlier, margins):
+        # how far one run of this number is off by chance, in its unit
+        known = [each for (each,) in base.execute(_SERIES, key)] if base else []
+        noise = noise_of(known) if len(known) >= LEAST_RUNS else margins.past_noise / math.sqrt(2) * abs(earlier)
+        if step > margins.past_z * math.sqrt(2) * noise:
             node, slot = _where(part, after)
             yield Moved(node, slot, metric, unit, earlier, value)
-
-
-def _noise(base: sqlite3.Connection | None, key: _Number, value: float, margins: Margins) -> float:
-    """How far one run of this number is off by chance, in its unit."""
-    values = [each for (each,) in base.execute(_SERIES, key)] if base else []
-    return noise_of(values) if len(values) >= LEAST_RUNS else margins.past_noise / math.sqrt(2) * abs(value)
 
 
 def _where(part: str, after: Side) -> tuple[str, str]:
@@ -241,7 +233,9 @@ def changes(values: Sequence[float], least: float, sigmas: float, begin: int = 0
     if not places:
         return
     at = max(places, key=lambda place: abs(fmean(calm[place:]) - fmean(calm[:place])) / _error(calm, place))
-    step = _step(values[:at], values[at:])
+    # of a side with two values each of them counts
+    levels = [list(side) if len(side) <= LEAST else [median(side)] for side in (values[:at], values[at:])]
+    step = min(abs(first - second) for first in levels[0] for second in levels[1])
     if step <= least or step <= sigmas * noise * _error(values, at):
         return
     yield from changes(values[:at], least, sigmas, begin)
@@ -252,9 +246,3 @@ def changes(values: Sequence[float], least: float, sigmas: float, begin: int = 0
 def _error(values: Sequence[float], at: int) -> float:
     """How far the means of both sides lie apart by chance, in deviations of one value."""
     return math.sqrt(1 / at + 1 / (len(values) - at))
-
-
-def _step(one: Sequence[float], two: Sequence[float]) -> float:
-    """How far two levels lie apart; of a side with two values each of them counts."""
-    levels = [list(side) if len(side) <= LEAST else [median(side)] for side in (one, two)]
-    return min(abs(first - second) for first in levels[0] for second in levels[1])

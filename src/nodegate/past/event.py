@@ -1,7 +1,5 @@
 """Something that happened to a node or a part between two runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 XID, BOOT, REPAIR, ACCEPT_AGAIN = "xid", "boot", "repair", "accept_again"

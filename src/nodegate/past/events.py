@@ -4,12 +4,12 @@ No run folder holds them, so they are appended to `events.jsonl` beside the reco
 is made again takes them from there.
 """
 
-from __future__ import annotations
-
+import contextlib
 import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
+from dataclasses import astuple
 from pathlib import Path
 
 from nodegate.errors import UsageError
@@ -75,21 +75,17 @@ def read(record: Path) -> Iterator[Event | int]:
             while raw := lines.readline(MOST_LINE_BYTES):
                 number += raw.endswith(b"\n")
                 if raw.strip():
-                    yield _event(raw.rstrip(b"\n")) or number
+                    event = None
+                    with contextlib.suppress(ValueError):
+                        event = from_bytes(Event, raw.rstrip(b"\n"), MOST_LINE_BYTES)
+                    yield event or number
     except OSError as broken:
         raise UsageError(f"cannot be read: {broken.strerror}", file=str(file)) from broken
 
 
-def _event(raw: bytes) -> Event | None:
-    try:
-        return from_bytes(Event, raw, MOST_LINE_BYTES)
-    except ValueError:
-        return None
-
-
 def keep(base: sqlite3.Connection, events: Iterable[Event]) -> list[Event]:
     """Add events to a record; those that were not there yet. One that was seen twice is kept once."""
-    return [each for each in events if _is_new(base, each) and _add(base, each)]
+    return [each for each in events if _is_new(base, each) and base.execute(_ADD, astuple(each)).rowcount > 0]
 
 
 def _is_new(base: sqlite3.Connection, event: Event) -> bool:
@@ -105,11 +101,6 @@ def _is_new(base: sqlite3.Connection, event: Event) -> bool:
     near = (event.kind, event.text, event.epoch_s - span_s, event.epoch_s + span_s)
     asked, where = (_NEAR_ON_NODE, event.node) if event.kind in OF_SLURM else (_NEAR, event.part)
     return base.execute(asked, (where, *near)).fetchone() is None
-
-
-def _add(base: sqlite3.Connection, event: Event) -> bool:
-    row = (event.epoch_s, event.kind, event.node, event.part, event.source, event.text)
-    return base.execute(_ADD, row).rowcount > 0
 
 
 def _number(text: str) -> int:

@@ -5,8 +5,6 @@ not find it. Counted is what fails on hardware, an Xid that the kernel log has o
 answer; not warnings, settings, drift, what is waived, nor the Xids of programs.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from bisect import bisect_left
 from collections import defaultdict

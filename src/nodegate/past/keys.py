@@ -1,7 +1,5 @@
 """By what parts are known over months: a board by its serial number, else by its place; and what is kept of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -3,8 +3,6 @@
 In words for people in English and Chinese (lemon_words.csv), and as JSON for programs.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping

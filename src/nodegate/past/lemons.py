@@ -5,8 +5,6 @@ fail more often are named, and their nodes compared with each other. Then boards
 then nodes, without the faults of boards that are named. docs/reference/statistics.md has the rules.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence

@@ -1,8 +1,6 @@
 """`nodegate history --plot`: numbers over time as one SVG file; a ring is a run in which the node had a fault."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from nodegate.past.questions import Told
 from nodegate.text import day_of
 
 WIDTH, HEIGHT, LEFT, TITLE = 900, 130, 90, 18
+_BAD = ' class="bad"'
 _STYLE = (
     "text{font:11px sans-serif;fill:#333}polyline{fill:none;stroke:#2563a8}circle{fill:#2563a8}"
     "circle.bad{fill:#fff;stroke:#c62828}path{stroke:#bbb;fill:none}"
@@ -57,18 +56,13 @@ def _diagram(name: str, told: Told) -> str:
     title = " ".join(each for each in (name, told.device, words(told.metric), f"({under})" if under else "") if each)
     line = " ".join(f"{x},{y}" for x, y in points)
     axis = f'<path d="M{LEFT} {TITLE}V{TITLE + bottom}H{WIDTH - 10}"/>'
-    return f'{axis}<polyline points="{line}"/>{marks}' + "".join(
-        f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>'
-        for x, y, anchor, text in _texts(title, told, high, low, bottom)
+    texts = (
+        (LEFT, TITLE - 6, "start", title),
+        (LEFT - 6, TITLE + 8, "end", shown(high, told.unit)),
+        (LEFT - 6, TITLE + bottom, "end", shown(low, told.unit)),
+        (LEFT, TITLE + bottom + 13, "start", day_of(told.at_s[0])),
+        (WIDTH - 10, TITLE + bottom + 13, "end", day_of(told.at_s[-1])),
     )
-
-
-_BAD = ' class="bad"'
-
-
-def _texts(title: str, told: Told, high: float, low: float, bottom: float) -> Iterable[tuple[float, float, str, str]]:
-    yield LEFT, TITLE - 6, "start", title
-    yield LEFT - 6, TITLE + 8, "end", shown(high, told.unit)
-    yield LEFT - 6, TITLE + bottom, "end", shown(low, told.unit)
-    yield LEFT, TITLE + bottom + 13, "start", day_of(told.at_s[0])
-    yield WIDTH - 10, TITLE + bottom + 13, "end", day_of(told.at_s[-1])
+    return f'{axis}<polyline points="{line}"/>{marks}' + "".join(
+        f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>' for x, y, anchor, text in texts
+    )

@@ -1,7 +1,6 @@
 """What the record is asked about one node or one part."""
 
-from __future__ import annotations
-
+import contextlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -92,7 +91,7 @@ def whom(base: sqlite3.Connection, name: str) -> Whom:
     if found is None and (part := _part(base, name)) is not None:
         seen = list(_stays(base, "part", part))
         if not any(each.slot == CHASSIS for each in seen):
-            names = {part: "", **{each: f"port {port}" for each, port in _below(base, _key(base, part), ":")}}
+            names = {part: "", **{each: f"port {port}" for each, port in _below(base, key_of_part(base, part), ":")}}
             return Whom(name, seen[-1].node if seen else "", part, names, is_node=False)
         found = base.execute(_NEWEST_NODE.format(of="part"), (part,)).fetchone() or (seen[-1].node, part)
     if found is None:
@@ -103,7 +102,8 @@ def whom(base: sqlite3.Connection, name: str) -> Whom:
 
 def key_of_part(base: sqlite3.Connection, number: int) -> str:
     """The key of a part; empty of none."""
-    return _key(base, number) if number else ""
+    asked = "select cast(key as text) from parts where id = ?"
+    return str(base.execute(asked, (number,)).fetchone()[0]) if number else ""
 
 
 def last_verdicts(base: sqlite3.Connection, nodes: Iterable[str], before_epoch_s: float) -> dict[str, LastVerdict]:
@@ -124,7 +124,7 @@ def stays(base: sqlite3.Connection, who: Whom) -> list[Stay]:
 
 def numbers(base: sqlite3.Connection, who: Whom) -> list[Told]:
     """What its parts measured, one quantity after the other; driver, NCCL and tools may change within one."""
-    device_of = {_key(base, number): device for number, device in who.parts.items()}
+    device_of = {key_of_part(base, number): device for number, device in who.parts.items()}
     asked = _NUMBERS.format(marks=", ".join("?" * len(who.parts)))
     rows = []
     known: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {}  # most rows have the same conditions: 40 % less
@@ -145,10 +145,6 @@ def numbers(base: sqlite3.Connection, who: Whom) -> list[Told]:
 def _part(base: sqlite3.Connection, name: str) -> int | None:
     found = base.execute("select id from parts where key in (?, ?)", (SERIAL + name, name)).fetchone()
     return int(found[0]) if found else None
-
-
-def _key(base: sqlite3.Connection, part: int) -> str:
-    return str(base.execute("select cast(key as text) from parts where id = ?", (part,)).fetchone()[0])
 
 
 def _stays(base: sqlite3.Connection, of: str, value: object) -> Iterator[Stay]:
@@ -177,7 +173,7 @@ def _parts_of(base: sqlite3.Connection, node: str, machine: int) -> dict[int, st
     found = {each.part: each.slot for slot, each in last.items() if slot not in ("", CHASSIS)}
     for key, slot in [(each.key, each.slot) for each in last.values() if each.key.startswith(SERIAL)]:
         found |= {number: f"{slot}:{port}" for number, port in _below(base, key, ":")}
-    for key in dict.fromkeys((_key(base, machine) if machine else "", PLACE + node)):
+    for key in dict.fromkeys((key_of_part(base, machine), PLACE + node)):
         found |= {number: "" for number in [_part(base, key)] if number is not None}
         found |= dict(_below(base, key, "/"))
     return found
@@ -193,16 +189,10 @@ def _below(base: sqlite3.Connection, key: str, mark: str) -> Iterator[tuple[int,
 
 
 def _split(written: str) -> tuple[str, dict[str, str], dict[str, str]]:
-    """The conditions without the versions, as a text and by name; then the versions."""
-    known = _conditions(written)
-    under = {name: value for name, value in known.items() if name not in VERSIONS}
-    return json.dumps(under), under, {name: value for name, value in known.items() if name in VERSIONS}
-
-
-def _conditions(written: str) -> dict[str, str]:
-    """The conditions of a series; as one where the record is damaged or was edited."""
-    try:
+    """The conditions without the versions, as a text and by name; then the versions. As one where they are damaged."""
+    known = None
+    with contextlib.suppress(ValueError, RecursionError):
         known = json.loads(written)
-    except (ValueError, RecursionError):
-        return {"": written}
-    return {str(name): str(value) for name, value in known.items()} if isinstance(known, dict) else {"": written}
+    named = {str(name): str(value) for name, value in known.items()} if isinstance(known, dict) else {"": written}
+    under = {name: value for name, value in named.items() if name not in VERSIONS}
+    return json.dumps(under), under, {name: value for name, value in named.items() if name in VERSIONS}

@@ -5,8 +5,6 @@ the newest; of the others the same. Of what lies between, each month keeps its m
 reading of a node grows with the number of runs.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sqlite3
@@ -112,7 +110,13 @@ def earlier(
         values = [(runs[run], value) for _, run, value in own if run in runs and _is_number(value)]
         if series in keys_of:  # a damaged page holds any
             found.setdefault(keys_of[series], []).extend(values)
-    return {key: _first_and_newest(values) for key, values in found.items() if values}
+    kept: dict[Key, Sequence[float]] = {}
+    for key, dated in found.items():
+        dated.sort(key=lambda each: each[0])
+        own = array("d", (value for _, value in dated))
+        if own:
+            kept[key] = own if len(own) <= FIRST + NEWEST else own[:FIRST] + own[-NEWEST:]
+    return kept
 
 
 def delivered(base: sqlite3.Connection, metrics: Collection[str], before_epoch_s: float) -> dict[Key, float]:
@@ -124,12 +128,6 @@ def delivered(base: sqlite3.Connection, metrics: Collection[str], before_epoch_s
     runs = base.execute(_DELIVERIES, (min(before_epoch_s, sys.float_info.max), MOST_DELIVERIES)).fetchall()
     rows = (row for (run,) in reversed(runs) for row in base.execute(asked, (run, *metrics)))
     return {key: value for *texts, value in rows if _is_number(value) and (key := _texts(*texts))}
-
-
-def _first_and_newest(dated: list[tuple[float, float]]) -> Sequence[float]:
-    dated.sort(key=lambda each: each[0])
-    values = array("d", (value for _, value in dated))
-    return values if len(values) <= FIRST + NEWEST else values[:FIRST] + values[-NEWEST:]
 
 
 def _marks(of: Collection[object]) -> str:

@@ -1,21 +1,14 @@
 """A run is written into the record: all of it or nothing."""
 
-from __future__ import annotations
-
+import sqlite3
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nodegate.past import events, series
-from nodegate.past.keys import CHASSIS, SERIAL, Placed
+from nodegate.past.event import Event
+from nodegate.past.keys import CHASSIS, SERIAL, KeptNode, KeptRun, Keys, Placed
 from nodegate.past.tables import PLACES, TRAITS, Ids
 from nodegate.records.claim import State
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    import sqlite3
-
-    from nodegate.past.event import Event
-    from nodegate.past.keys import KeptNode, KeptRun, Keys
 
 LOOKED = frozenset((Verdict.PASS, Verdict.WARN, Verdict.FAIL))
 _NEW_RUN = """
@@ -41,7 +34,10 @@ def store(base: sqlite3.Connection, kept: KeptRun, *, resumed: bool = False) -> 
     `resumed`: it goes on with a run of the same folder, which it replaces too. Returns the events that were new.
     """
     run = kept.run
-    _forget(base, kept, resumed=resumed)
+    asked = "select id from runs where name = ? and (started_epoch_s = ? or (? and folder = ?))"
+    for (old,) in base.execute(asked, (run.id, run.started_epoch_s, resumed, kept.folder)).fetchall():
+        for statement in (*_OF_RUN, "delete from runs where id = ?"):
+            base.execute(statement, (old,))
     about = (run.profile, kept.folder, run.manifest_sha256, run.suite_version)
     number = base.execute(_NEW_RUN, (run.id, run.started_epoch_s, run.finished_epoch_s, *about)).lastrowid or 0
     base.executemany("insert or ignore into shared values (?)", ((each,) for each in sorted(kept.shared)))
@@ -55,15 +51,6 @@ def store(base: sqlite3.Connection, kept: KeptRun, *, resumed: bool = False) -> 
     series.keep(base, number, ((kept.keys(node), node.sound, kept.metrics(node.name)) for node in kept.nodes))
     series.thin(base, number)
     return added
-
-
-def _forget(base: sqlite3.Connection, kept: KeptRun, *, resumed: bool) -> None:
-    """Delete what the record has of this run."""
-    run = kept.run
-    asked = "select id from runs where name = ? and (started_epoch_s = ? or (? and folder = ?))"
-    for (number,) in base.execute(asked, (run.id, run.started_epoch_s, resumed, kept.folder)).fetchall():
-        for statement in (*_OF_RUN, "delete from runs where id = ?"):
-            base.execute(statement, (number,))
 
 
 def _with_numbers(base: sqlite3.Connection, node: KeptNode) -> KeptNode:

@@ -1,7 +1,5 @@
 """`nodegate history`: the past of a node or a part in lines."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -55,7 +53,8 @@ where (events.part in (select key from parts where id in ({marks})) or node = ?)
 def lines(base: sqlite3.Connection, who: Whom, margins: Margins) -> Iterator[str]:
     """What the record has of a node or a part; dates are UTC."""
     seen = stays(base, who)
-    yield f"{who.name}{_key_of(base, who)}"
+    key = key_of_part(base, who.machine)
+    yield f"{who.name} ({key})" if who.is_node and key.startswith(SERIAL) else who.name
     if who.is_node:
         yield from _verdicts(base, who)
     yield from _hooks(base, who)
@@ -76,11 +75,6 @@ def _section(name: str, found: Sequence[str], most: int | None) -> Iterator[str]
     yield from (f"    {line}" for line in shown_here)
     if len(shown_here) < len(found):
         yield f"    and {len(found) - len(shown_here)} more"
-
-
-def _key_of(base: sqlite3.Connection, who: Whom) -> str:
-    key = key_of_part(base, who.machine)
-    return f" ({key})" if who.is_node and key.startswith(SERIAL) else ""
 
 
 def _verdicts(base: sqlite3.Connection, who: Whom) -> Iterator[str]:

@@ -5,8 +5,6 @@ that something changed, with when it was first and last seen so. `judged` of a d
 passed, warned or failed: of the others nothing is known.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Sequence
 

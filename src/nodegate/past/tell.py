@@ -1,7 +1,5 @@
 """What no run sees and a person notes in the record: a repair, or that nodes are accepted again as they are."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import time
