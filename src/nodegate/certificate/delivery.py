@@ -1,9 +1,6 @@
 """Ordered against delivered against accepted, from what `ordered.parts` found; never equal while one is unknown."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nodegate.certificate.texts import ITEMS
@@ -13,7 +10,7 @@ from nodegate.records.run import NodeReport
 from nodegate.records.verdict import GOOD, Verdict
 from nodegate.report.model import Report, gpu_counts, in_order, worst_first
 from nodegate.report.stats import number
-from nodegate.subjects.order_items import Item, of_key
+from nodegate.subjects.order_items import of_key
 from nodegate.words.catalogue import known
 
 CHECK, SERIALS = "ordered.parts", "ordered.serials"
@@ -66,16 +63,8 @@ class Line:
             self.wrong.add(node.node)
 
 
-@dataclass(frozen=True)
-class Delivery:
-    """The items, and the nodes of which nothing was ordered."""
-
-    lines: tuple[Line, ...]
-    without_order: tuple[str, ...]
-
-
-def delivery(report: Report) -> Delivery:
-    """Nodes and GPUs as they were seen, then every item that the inventory orders."""
+def delivery(report: Report) -> tuple[list[Line], tuple[str, ...]]:
+    """Nodes and GPUs as they were seen, then every item that the inventory orders; the nodes that nothing orders."""
     lines: dict[tuple[str, str], Line] = {}
     unknown: dict[str, set[str]] = defaultdict(set)  # item -> nodes that did not say it
     silent, without = set(), set()
@@ -90,7 +79,8 @@ def delivery(report: Report) -> Delivery:
             if item is not None and finding.verdict in (Verdict.PASS, Verdict.FAIL) and finding.limit:
                 is_sum = finding.part.kind in _OF_A_NODE and number(finding.limit.value) is not None
                 wanted = "" if is_sum else finding.expected
-                lines.setdefault((item.key, wanted), Line(_name(item), item.unit, wanted)).add(node, finding)
+                new = Line(ITEMS.get(item.key, item.quantity), item.unit, wanted)
+                lines.setdefault((item.key, wanted), new).add(node, finding)
                 told = True
             elif item is not None:
                 unknown[item.key].add(node.node)
@@ -99,40 +89,23 @@ def delivery(report: Report) -> Delivery:
             silent.add(node.node)
     for key in unknown.keys() - {name for name, _ in lines}:
         item = of_key(key)
-        lines[key, ""] = Line(_name(item) if item else key)
-    _say_unknown(lines, unknown, {node.node: node.platform for node in report.nodes}, silent)
-    return Delivery((*_seen(report), *lines.values()), in_order(without))
-
-
-def _name(item: Item) -> str:
-    return ITEMS.get(item.key, item.quantity)
-
-
-def _say_unknown(
-    lines: Mapping[tuple[str, str], Line],
-    unknown: Mapping[str, set[str]],
-    platforms: Mapping[str, str],
-    silent: set[str],
-) -> None:
-    """Nodes that did not say an item, at what was ordered of their platform; at every order where that is not known."""
+        lines[key, ""] = Line(ITEMS.get(key, item.quantity if item else key))
+    # Nodes that did not say an item, at what was ordered of their platform; at every order where that is not known.
+    platforms = {node.node: node.platform for node in report.nodes}
     for (key, _), line in lines.items():
         others = {each for (name, _), other in lines.items() if name == key for each in other.platforms}
         mine = {
             node for node in unknown.get(key, ()) if platforms[node] in line.platforms or platforms[node] not in others
         }
         line.unknown |= silent | mine
-
-
-def _seen(report: Report) -> tuple[Line, ...]:
-    """How many nodes answered and how many GPUs they have, which no item of the order says."""
-    accepted, gpus = gpu_counts(report)
+    accepted, gpus = gpu_counts(report)  # which no item of the order says
     good = sum(node.verdict in GOOD for node in report.nodes)
-    silent = {node.node for node in report.nodes if node.unreachable}
-    answered = len(report.nodes) - len(silent)
-    return (
-        Line(known("nodes"), delivered=answered, accepted=good, unknown=silent, has_order=False),
-        Line("GPUs", delivered=gpus, accepted=accepted, unknown=silent, has_order=False),
-    )
+    away = {node.node for node in report.nodes if node.unreachable}
+    seen = ((known("nodes"), len(report.nodes) - len(away), good), ("GPUs", gpus, accepted))
+    return [
+        *(Line(name, delivered=there, accepted=own, unknown=away, has_order=False) for name, there, own in seen),
+        *lines.values(),
+    ], in_order(without)
 
 
 def in_no_order(report: Report) -> list[tuple[str, str, str]]:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from markupsafe import Markup
 
 from nodegate.certificate import texts
-from nodegate.certificate.delivery import Line, delivery, in_no_order
+from nodegate.certificate.delivery import delivery, in_no_order
 from nodegate.certificate.register import numbered, plain, register
 from nodegate.certificate.rounds import Rounds, in_two_nodes, keep, kept, round_of, standings
 from nodegate.claims.table import claims
@@ -91,39 +91,49 @@ def _page(report: Report, fleet: Sequence[Measurement], rounds: Rounds, lang: st
     folder = suite_folder(REPORTS) / "templates"
     style = Markup((folder / "certificate.css").read_text(encoding="utf-8") + _style(report))  # noqa: S704 - ours
     every = (*rounds.rounds, round_of(report))
-    entries = register(every)
-    template = environment(folder).get_template("certificate.html.j2")
-    return template.render(
-        report=report,
-        run=report.run,
-        lang=TAGS[lang],
-        generator=generator(report),
-        style=style,
-        content_policy=content_policy(style, ""),
-        part=part_of(report),
-        head=[(term(label), getattr(report.run.contract, block).get(key, "")) for block, key, label in texts.HEAD],
-        parties=[(term(label), report.run.contract.parties.get(key)) for key, label in texts.PARTIES.items()],
-        delivery=_delivered(report),
-        criteria=criteria(report, fleet),
-        limits=_limits,
-        unit=with_unit,
-        traits=list(_traits(report)),
-        result=fleet_result(report),
-        waived=waived(report),
-        causes=[row for row in cause_rows(report) if row.sort != NOT_JUDGED][:MOST_CAUSES],
-        rounds=every,
-        lost=rounds.notes,
-        changed=[each for each in standings(every) if each.out or each.was or (each.first > 1)][:MOST_CHANGES],
-        no_order=in_no_order(report),
-        in_two=in_two_nodes(every),
-        register=numbered(entries),
-        conclusion=_conclusion(report),
-        plain=plain,
-        good=GOOD,
-        result_word=result_word(report),
-        owners=_owners(report),
-        out_of=lambda at: say("out since round {n}", n=at),
-        in_of=lambda at: say("in since round {n}", n=at),
+    accepted, gpus = gpu_counts(report)
+    return (
+        environment(folder)
+        .get_template("certificate.html.j2")
+        .render(
+            report=report,
+            run=report.run,
+            lang=TAGS[lang],
+            generator=generator(report),
+            style=style,
+            content_policy=content_policy(style, ""),
+            part=part_of(report),
+            head=[(term(label), getattr(report.run.contract, block).get(key, "")) for block, key, label in texts.HEAD],
+            parties=[(term(label), report.run.contract.parties.get(key)) for key, label in texts.PARTIES.items()],
+            delivery=_delivered(report),
+            criteria=criteria(report, fleet),
+            limits=_limits,
+            unit=with_unit,
+            traits=list(_traits(report)),
+            result=fleet_result(report),
+            waived=waived(report),
+            causes=[row for row in cause_rows(report) if row.sort != NOT_JUDGED][:MOST_CAUSES],
+            rounds=every,
+            lost=rounds.notes,
+            changed=[each for each in standings(every) if each.out or each.was or (each.first > 1)][:MOST_CHANGES],
+            no_order=in_no_order(report),
+            in_two=in_two_nodes(every),
+            register=numbered(register(every)),
+            conclusion=[
+                say(
+                    "{n} of {m} nodes accepted",
+                    n=sum(node.verdict in GOOD for node in report.nodes),
+                    m=len(report.nodes),
+                ),
+                *([say("{n} of {m} GPUs accepted", n=accepted, m=gpus)] if gpus else []),
+            ],
+            plain=plain,
+            good=GOOD,
+            result_word=result_word(report),
+            owners=_owners(report),
+            out_of=lambda at: say("out since round {n}", n=at),
+            in_of=lambda at: say("in since round {n}", n=at),
+        )
     )
 
 
@@ -153,9 +163,9 @@ def _owners(report: Report) -> dict[str, str]:
 def boxes(report: Report) -> tuple[str, str]:
     """The line at the end of each printed page: run, start and manifest; and its number of how many, both NUL."""
     run = report.run
-    manifest = run.manifest_sha256[:16] or "-"
-    left = f"{run.id}  {utc(run.started_epoch_s)}  SHA-256 {manifest}"
-    return left, say("page {n} of {m}", n="\0", m="\0")
+    return f"{run.id}  {utc(run.started_epoch_s)}  SHA-256 {run.manifest_sha256[:16] or '-'}", say(
+        "page {n} of {m}", n="\0", m="\0"
+    )
 
 
 def _style(report: Report) -> str:
@@ -171,30 +181,15 @@ def _css(text: str) -> str:
 
 
 def _delivered(report: Report) -> SimpleNamespace:
-    found = delivery(report)
-    return SimpleNamespace(
-        lines=[
-            (
-                term(line.quantity),
-                _ordered(line),
-                _told(line.delivered, line.of, line),
-                _told(line.accepted, line.of_accepted, line),
-                line.state,
-                sorted(line.wrong),
-                sorted(line.unknown),
-            )
-            for line in found.lines
-        ],
-        without_order=found.without_order,
-    )
-
-
-def _ordered(line: Line) -> str:
-    return (line.wanted or with_unit(line.ordered, line.unit)) if line.has_order else "–"  # noqa: RUF001 - nothing
-
-
-def _told(value: float, of: int, line: Line) -> str:
-    return f"{number(value)} / {of}" if line.wanted else with_unit(value, line.unit)
+    (lines, without_order), rows = delivery(report), []
+    for line in lines:
+        told = [
+            f"{number(value)} / {of}" if line.wanted else with_unit(value, line.unit)
+            for value, of in ((line.delivered, line.of), (line.accepted, line.of_accepted))
+        ]
+        ordered = (line.wanted or with_unit(line.ordered, line.unit)) if line.has_order else "–"  # noqa: RUF001 - nothing
+        rows.append((term(line.quantity), ordered, *told, line.state, sorted(line.wrong), sorted(line.unknown)))
+    return SimpleNamespace(lines=rows, without_order=without_order)
 
 
 def _limits(figures: Figures) -> list[tuple[str, str]]:
@@ -226,14 +221,6 @@ def _traits(report: Report) -> Iterator[Trait]:
                     tuple(sorted(values.items(), key=lambda each: (-each[1], each[0]))),
                     len(nodes),
                 )
-
-
-def _conclusion(report: Report) -> list[str]:
-    """How many nodes and GPUs are accepted."""
-    good = sum(node.verdict in GOOD for node in report.nodes)
-    accepted, gpus = gpu_counts(report)
-    found = [say("{n} of {m} nodes accepted", n=good, m=len(report.nodes))]
-    return [*found, say("{n} of {m} GPUs accepted", n=accepted, m=gpus)] if gpus else found
 
 
 @dataclass(frozen=True)
@@ -302,12 +289,9 @@ def _figures(claim: Claim, fleet: Sequence[Measurement]) -> Iterator[Figures]:
     for each in fleet:
         is_metric = each.metric in METRICS
         if each.check in asked or (is_metric and each.check in claim.proving):
-            yield _of(each, words(each.metric) if is_metric else each.quantity)
-
-
-def _of(each: Measurement, quantity: str) -> Figures:
-    is_most = any(limit.direction == AT_MOST for limit in each.limits)
-    worst, where = (each.highest, each.highest_at) if is_most else (each.lowest, each.lowest_at)
-    accepted = (each.accepted[-1] if is_most else each.accepted[0]) if each.accepted else None
-    about = (each.platform, quantity, each.metric, each.unit, each.limits)
-    return Figures(*about, worst, where, each.median, accepted, each.passed, len(each.values))
+            is_most = any(limit.direction == AT_MOST for limit in each.limits)
+            worst, where = (each.highest, each.highest_at) if is_most else (each.lowest, each.lowest_at)
+            accepted = each.accepted[-1 if is_most else 0] if each.accepted else None
+            quantity = words(each.metric) if is_metric else each.quantity
+            about = (each.platform, quantity, each.metric, each.unit, each.limits)
+            yield Figures(*about, worst, where, each.median, accepted, each.passed, len(each.values))

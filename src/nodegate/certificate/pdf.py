@@ -1,7 +1,5 @@
 """A run's certificate as PDF, printed by a Chromium that is installed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

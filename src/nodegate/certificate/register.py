@@ -4,13 +4,11 @@ Each is in square brackets, the same in every language, and is compared without 
 accepted | chassis 7XK0001 | GPU 0 1650001000000]`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nodegate.certificate.rounds import Round, RoundNode, newest
+from nodegate.certificate.rounds import Round, newest
 from nodegate.inventory.hostlist import natural
 from nodegate.records.verdict import GOOD
 from nodegate.text import visible
@@ -43,14 +41,12 @@ def plain(text: str) -> str:
 
 def register(rounds: Sequence[Round]) -> list[Entry]:
     """Every node as its newest round has it, accepted ones first."""
-    found = [_entry(at, node, at == len(rounds)) for at, node in newest(rounds)]
+    found = []
+    for at, node in newest(rounds):
+        cells = [f"round {at}"] if at < len(rounds) else []
+        cells += [f"{plain(slot)} {plain(serial)}" for slot, serial in node.serials.items()]
+        found.append(Entry(plain(node.node), node.verdict.value, node.verdict in GOOD, tuple(cells)))
     return sorted(found, key=lambda each: (not each.is_accepted, natural(each.node[:200])))
-
-
-def _entry(at: int, node: RoundNode, is_last: bool) -> Entry:
-    parts = [f"{plain(slot)} {plain(serial)}" for slot, serial in node.serials.items()]
-    cells = [*([] if is_last else [f"round {at}"]), *parts]
-    return Entry(plain(node.node), node.verdict.value, node.verdict in GOOD, tuple(cells))
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 They are found in the fleet's record and kept beside the run (rounds.json), so that its paper can be written again.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -101,10 +99,13 @@ def earlier(record: Path, run: Run) -> Rounds:
     found, notes = [], []
     for folder, name, manifest, started in reversed(rows):
         try:
-            report = _nodes_of(Path(folder))
+            raw = read_whole(Path(folder) / "report.json", MOST_BYTES)
+            known = from_bytes(ReportFile, raw.replace(b"\n", b""), MOST_BYTES)
         except (OSError, ValueError, UsageError):
             notes.append(name)
             continue
+        nodes = tuple(NodeReport(**shared(row, NodeReport)) for row in known.nodes)
+        report = Report(known.run, nodes, policy=known.policy)
         same = (report.run.contract.contract.get("number"), report.run.contract.lot.get("number"))
         if same != (about.contract.get("number"), about.lot.get("number")):
             continue
@@ -113,13 +114,6 @@ def earlier(record: Path, run: Run) -> Rounds:
         else:
             found.append(round_of(report))
     return Rounds(tuple(found), tuple(notes))
-
-
-def _nodes_of(folder: Path) -> Report:
-    """The run and the nodes of a report, without their results."""
-    raw = read_whole(folder / "report.json", MOST_BYTES)
-    found = from_bytes(ReportFile, raw.replace(b"\n", b""), MOST_BYTES)
-    return Report(found.run, tuple(NodeReport(**shared(row, NodeReport)) for row in found.nodes), policy=found.policy)
 
 
 def keep(folder: Path, rounds: Rounds) -> None:

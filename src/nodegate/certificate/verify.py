@@ -72,7 +72,11 @@ def verify(paper: Paper, folder: Path) -> Compared:
             for name, value in known.items()
             if printed.fields[name] != squeezed(plain(value))
         ),
-        *_report_differs(report.run.manifest_sha256, known["manifest"]),
+        *(
+            [f"report.json was made from manifest {made_from or '(none)'}, the folder has {known['manifest']}"]
+            if (made_from := report.run.manifest_sha256) != known["manifest"]
+            else []
+        ),
         *(str(each) for each in manifest.odd_files()),
         *_register_differs(printed, entries),
     ]
@@ -147,11 +151,6 @@ def _bare(text: str) -> str:
     return squeezed(unicodedata.normalize("NFKC", text))
 
 
-def _report_differs(said: str, there: str) -> Iterator[str]:
-    if said != there:
-        yield f"report.json was made from manifest {said or '(none)'}, the folder has {there}"
-
-
 def _register_differs(printed: Printed, entries: Sequence[Entry]) -> Iterator[str]:
     """Each node that has another verdict or serial number, or is on one side alone."""
     if printed.count != len(entries) or len(printed.entries) != len(entries):
@@ -168,14 +167,10 @@ def _register_differs(printed: Printed, entries: Sequence[Entry]) -> Iterator[st
         if there is None:
             yield f"{each.node}: not on the paper"
         elif there != cells:
-            yield from _cells_differ(each, there, cells)
+            gone, new = [one for one in cells if one not in there], [one for one in there if one not in cells]
+            said = f"{', '.join(new) or 'nothing'} on the paper, {', '.join(gone) or 'nothing'} in the run"
+            yield f"{each.node}: {said if gone or new else 'its parts are in another order'}"
     yield from (f"{name}: on the paper, not in the run" for name in paper)
-
-
-def _cells_differ(entry: Entry, paper: Sequence[str], run: Sequence[str]) -> Iterator[str]:
-    gone, new = [each for each in run if each not in paper], [each for each in paper if each not in run]
-    said = f"{', '.join(new) or 'nothing'} on the paper, {', '.join(gone) or 'nothing'} in the run"
-    yield f"{entry.node}: {said if gone or new else 'its parts are in another order'}"
 
 
 def check_signature(file: Path, signature: Path, signers: Path, signer: str) -> str:
