@@ -1,7 +1,5 @@
 """The command line beside pytest: `nodegate bootcheck`, `doctor`, `demo` and so on; see `nodegate --help`."""
 
-from __future__ import annotations
-
 import argparse
 import io
 import sys
@@ -70,20 +68,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        if given and given[0] == "--version":
+            from nodegate.release import suite_version  # noqa: PLC0415 - it takes too long for a hook
+
+            print(f"nodegate {suite_version()}")
+            return 0
         _refuse_unknown(given[0] if given else "")
         asked = _parser(given[0]).parse_args(given)
         return int(asked.command(asked))
     except UsageError as said:
         print(f"nodegate: {said}", file=sys.stderr)
-        return CANNOT_TELL
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         output.discard()
-        return CANNOT_TELL
     except Exception as fault:  # noqa: BLE001 - as the docstring says
         print(f"nodegate failed ({type(fault).__name__}: {fault}): please report this", file=sys.stderr)
-        return CANNOT_TELL
+    return CANNOT_TELL
 
 
 def _parser(called: str) -> argparse.ArgumentParser:
@@ -96,7 +97,6 @@ def _parser(called: str) -> argparse.ArgumentParser:
         add_help=False,
     )
     parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
-    parser.add_argument("--version", action=_Version, nargs=0, help=argparse.SUPPRESS)
     commands = parser.add_subparsers(required=True, prog="nodegate", metavar="COMMAND", help=argparse.SUPPRESS)
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text, add_help=name not in (TEST, ACCEPT))
@@ -132,16 +132,6 @@ def _refuse_unknown(word: str) -> None:
     near = get_close_matches(word, COMMANDS, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "nodegate --help lists the commands"
     raise UsageError(f"{word} names no command", hint=hint)
-
-
-class _Version(argparse.Action):
-    """Print the version; looking it up takes too long for a hook."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from nodegate.release import suite_version  # noqa: PLC0415
-
-        print(f"nodegate {suite_version()}")
-        parser.exit()
 
 
 if __name__ == "__main__":

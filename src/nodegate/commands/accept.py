@@ -1,7 +1,5 @@
 """`nodegate accept`: the acceptance of a delivery with a site file. Everything after the word goes to pytest."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

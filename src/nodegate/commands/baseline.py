@@ -1,11 +1,8 @@
 """`nodegate baseline`: learn a baseline from a run, show the limits that apply, and compare two files."""
 
-from __future__ import annotations
-
 import argparse
-import datetime as dt
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from nodegate.baseline import baseline_file
@@ -25,6 +22,7 @@ from nodegate.report.json_file import load
 from nodegate.run.conditions import read_earlier
 from nodegate.run.judging import Judging
 from nodegate.run.run_evidence import RunEvidence
+from nodegate.text import day_of
 
 Answer = tuple[list[str], int]  # the lines to print, the exit code
 
@@ -79,8 +77,11 @@ def learn_from(folder: Path, out: Path | None, more: Sequence[Path]) -> list[tup
     baselines = Baselines.read(more)
     run, good = measured_by_good_nodes(folder, baselines)
     known = {name: {**baselines.common, **platform.limits} for name, platform in baselines.platforms.items()}
-    day = dt.datetime.fromtimestamp(run.started_epoch_s, tz=dt.timezone.utc).date().isoformat()
-    found = learn(good, _margins(known), run=run.id, date=day, known=known)
+    try:
+        margins = {name: Margins.of(Baseline(name, "", "", "", "", entries)) for name, entries in known.items()}
+    except NotJudged as said:
+        raise UsageError(f"cannot learn: {said}") from None
+    found = learn(good, margins, run=run.id, date=day_of(run.started_epoch_s), known=known)
     if out is not None and len(found) > 1:
         names = ", ".join(learned.platform for learned in found)
         raise UsageError(
@@ -110,13 +111,6 @@ def measured_by_good_nodes(folder: Path, baselines: Baselines) -> tuple[Run, dic
         if node.node in nodes and node.is_sound and not any(record.waiver for record in node.records)
     }
     return report.run, good
-
-
-def _margins(known: Mapping[str, Mapping[str, Entry]]) -> dict[str, Margins]:
-    try:
-        return {name: Margins.of(Baseline(name, "", "", "", "", entries)) for name, entries in known.items()}
-    except NotJudged as said:
-        raise UsageError(f"cannot learn: {said}") from None
 
 
 def _write(file: Path, text: str) -> None:

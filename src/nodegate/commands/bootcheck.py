@@ -1,7 +1,5 @@
 """`nodegate bootcheck`: the pre-job check of this node."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`nodegate demands`: what the site asks of a node, as the file that its bootcheck and hooks read."""
 
-from __future__ import annotations
-
 import argparse
 import datetime as dt
 import sys
@@ -9,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nodegate.baseline.baseline import Baselines
-from nodegate.demands.demands import Demands
 from nodegate.demands.limits import baselines_of
 from nodegate.demands.of_site import SiteDemands
 from nodegate.errors import UsageError
@@ -44,37 +41,28 @@ def run(asked: argparse.Namespace) -> int:
     """
     read = inventory.read(asked.inventory, stdin=sys.stdin)
     nodes: Sequence[Node] = read.select(asked.nodes)
-    if file := asked.site or beside(asked.inventory, asked.baseline):
-        nodes = ordered(nodes, site_file.read(file), read.groups)
+    if found := asked.site or beside(asked.inventory, asked.baseline):
+        nodes = ordered(nodes, site_file.read(found), read.groups)
     Baselines.read(asked.baseline, policy=policy_file.read(asked.policy or DEFAULT).limits)  # its errors name the files
     site = SiteDemands.read(asked.baseline, asked.policy)
     made = dt.datetime.now(tz=dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     demands = [site.of(node, made) for node in nodes]
-    _check(demands, nodes)
+    # what no node could use is refused, as a run would before it starts; the embedded files are the same in all
+    baselines_of(demands[0]).check_expected(nodes)
+    check_orders(nodes)
+    signed_gaps(nodes)
     if asked.to is None:
         if len(demands) > 1:
             raise UsageError(f"{len(demands)} nodes, each with a file of its own", hint="add --to DIR")
         sys.stdout.write(demands[0].text)
         return 0
-    _write(demands, asked.to)
-    print(
-        f"{len(demands)} written into {asked.to}; each goes to /etc/nodegate/demands.yaml of its node, root's, mode 644"
-    )
-    return 0
-
-
-def _check(demands: Sequence[Demands], nodes: Sequence[Node]) -> None:
-    """Refuse what no node could use, as a run would before it starts. The embedded files are the same in all."""
-    baselines_of(demands[0]).check_expected(nodes)
-    check_orders(nodes)
-    signed_gaps(nodes)
-
-
-def _write(demands: Sequence[Demands], folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        asked.to.mkdir(parents=True, exist_ok=True)
         for each in demands:
-            with replacing(folder / f"{each.node}.yaml") as file:
+            with replacing(asked.to / f"{each.node}.yaml") as file:
                 file.write(each.text)
     except OSError as broken:
-        raise UsageError(f"cannot be written: {broken.strerror}", file=str(folder)) from None
+        raise UsageError(f"cannot be written: {broken.strerror}", file=str(asked.to)) from None
+    place = "/etc/nodegate/demands.yaml"
+    print(f"{len(demands)} written into {asked.to}; each goes to {place} of its node, root's, mode 644")
+    return 0

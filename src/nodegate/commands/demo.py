@@ -1,7 +1,5 @@
 """`nodegate demo`: judge the recorded fleet, and compare what was found with what was planted."""
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`nodegate diff`: what changed between two runs; exit 0 nothing new, 1 something new, 2 they cannot be compared."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import dataclasses
@@ -10,7 +8,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nodegate.commands.record_option import add_record, record_of
+from nodegate.commands.record_option import add_record
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import fold
 from nodegate.metric_names import words
@@ -48,7 +46,7 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: a run cannot be read, or they have no node in common.
     """
-    record = record_of(asked)
+    record = asked.record
     with contextlib.ExitStack() as opened:
         base = opened.enter_context(database.reading(record)) if record.exists() else None
         before, after = _sides(asked, base, record)

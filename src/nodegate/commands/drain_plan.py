@@ -1,12 +1,10 @@
 """`nodegate drain-plan`: the scheduler's commands that take out what a run rejected. They are printed, never run."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from nodegate.causes.lines import line, worst_in_short
 from nodegate.engines.registry import DRAINS, ENGINES, SCHEDULER
 from nodegate.hook.slurm import reason
 from nodegate.inventory.hostlist import fold
-from nodegate.records.run import NodeReport
 from nodegate.records.run_folder import RunFolder
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.report.json_file import load
@@ -86,7 +83,10 @@ def plan(
         if node.verdict in GOOD:
             continue
         if node.verdict is not NodeVerdict.REJECTED or not failed:
-            left.append(Left(node.node, node.verdict.value, _why_not(report, node)))
+            causes = [line(each).text for each in report.node_causes[node.node]]
+            claims = [f"{each.claim} not proven: {each.why}" for each in node.unproven if not each.signed]
+            said = next(filter(None, (node.unreachable, *causes, *claims)), "nothing failed on it")
+            left.append(Left(node.node, node.verdict.value, said))
         elif not name or bearers[name] > 1:
             said = f"Slurm's {name} would be {bearers[name]} nodes of this run" if name else "Slurm's name is not known"
             left.append(Left(node.node, node.verdict.value, f"{said}: set nodegate_slurm_name"))
@@ -96,22 +96,11 @@ def plan(
     drains = []
     for (way, why, cause), nodes in by_reason.items():
         own = tuple(names[node] for node in nodes)
-        drains.append(Drain(tuple(nodes), own, why, _command(way, own, why, cause), way))
+        words = {"folded": fold(own), "reason": why, "cause": cause}
+        quoted = {key: shlex.quote(word) for key, word in words.items()}  # one word each
+        command = DRAINS[way][0].format(names=shlex.join(own), **quoted)
+        drains.append(Drain(tuple(nodes), own, why, command, way))
     return drains, left
-
-
-def _command(way: str, names: Sequence[str], reason: str, cause: str) -> str:
-    """The line for a shell; what is put into it is one word each."""
-    words = {"folded": fold(names), "reason": reason, "cause": cause}
-    quoted = {key: shlex.quote(word) for key, word in words.items()}
-    return DRAINS[way][0].format(names=shlex.join(names), **quoted)
-
-
-def _why_not(report: Report, node: NodeReport) -> str:
-    """Why nothing speaks for taking a node out, or too little."""
-    causes = [line(each).text for each in report.node_causes[node.node]]
-    claims = [f"{each.claim} not proven: {each.why}" for each in node.unproven if not each.signed]
-    return next(filter(None, (node.unreachable, *causes, *claims)), "nothing failed on it")
 
 
 def lines(report: Report, drains: list[Drain], left: list[Left]) -> Iterator[str]:

@@ -1,7 +1,5 @@
 """`nodegate exec`: one command on all nodes, equal outputs folded; with --stacks, where a hanging job's ranks are."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,9 +1,6 @@
 """`nodegate expect`: what a site demands of its nodes (`nodegate_expect`), learned from a run that was signed off."""
 
-from __future__ import annotations
-
 import argparse
-import datetime as dt
 import sys
 from pathlib import Path
 
@@ -15,6 +12,7 @@ from nodegate.records.run_folder import RunFolder
 from nodegate.records.verdict import NodeVerdict
 from nodegate.report.json_file import load
 from nodegate.subjects.order_items import items
+from nodegate.text import day_of
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -53,7 +51,10 @@ def learn_from(folder: Path, platform: str = "") -> LearnedOrder:
     """
     evidence, report = RunFolder.existing(folder), load(folder)
     good = {node.node: node.platform for node in report.nodes if node.verdict is NodeVerdict.ACCEPTED}
-    platform = platform or _only(set(good.values()))
+    platforms = sorted(set(good.values()))
+    if not platform and len(platforms) > 1:
+        raise UsageError(f"this run has several platforms ({', '.join(platforms)})", hint="add --platform NAME")
+    platform = platform or "".join(platforms)
     if good and platform not in good.values():
         raise UsageError(f"no accepted node of platform {platform!r}", hint=did_you_mean(platform, set(good.values())))
     nodes = {}
@@ -63,14 +64,7 @@ def learn_from(folder: Path, platform: str = "") -> LearnedOrder:
             nodes[name] = seen(facts_of(facts)) if facts else {}
         except CannotMeasure as why:
             raise UsageError(f"{name}: {why.reason}", file=str(folder)) from None
-    day = dt.datetime.fromtimestamp(report.run.started_epoch_s, tz=dt.timezone.utc).date().isoformat()
-    return learn_order(nodes, platform=platform, run=report.run.id, date=day)
-
-
-def _only(platforms: set[str]) -> str:
-    if len(platforms) > 1:
-        raise UsageError(f"this run has several platforms ({', '.join(sorted(platforms))})", hint="add --platform NAME")
-    return next(iter(platforms), "")
+    return learn_order(nodes, platform=platform, run=report.run.id, date=day_of(report.run.started_epoch_s))
 
 
 def _items(_: argparse.Namespace) -> str:

@@ -1,12 +1,11 @@
 """What a word of a message, a report or a file means: a check, claim, limit key, variable, option, Xid or term."""
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 from nodegate.errors import UsageError
@@ -106,7 +105,9 @@ def _entries(page: Path) -> Iterator[tuple[frozenset[str], str]]:
     for number, line in enumerate(lines):
         if line.startswith("#"):
             title = line.lstrip("# ")
-            body = "\n".join(_section(lines[number + 1 :])).strip()
+            section = takewhile(lambda text: not text.startswith("#"), lines[number + 1 :])
+            # without tables: their rows are found by their own words
+            body = "\n".join(text for text in section if not text.startswith("|")).strip()
             yield _names(title) | {re.sub(r" \(.*\)$", "", title).casefold()}, f"{title}\n{body}"
         if not line.startswith("|"):
             head = []
@@ -118,21 +119,9 @@ def _entries(page: Path) -> Iterator[tuple[frozenset[str], str]]:
             said = [
                 f"{name}: {cell}" if name else cell for name, cell in zip(head[1:], cells[1:], strict=False) if cell
             ]
-            yield _names(cells[0]), "\n".join([cells[0], *_filled(said)])
-
-
-def _section(rest: Iterable[str]) -> Iterator[str]:
-    """The text of a section, without tables: their rows are found by their own words."""
-    for line in rest:
-        if line.startswith("#"):
-            return
-        if not line.startswith("|"):
-            yield line
-
-
-def _filled(lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        yield textwrap.fill(line, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+            indents = {"initial_indent": "  ", "subsequent_indent": "    "}
+            filled = (textwrap.fill(each, _WIDTH, break_on_hyphens=False, **indents) for each in said)
+            yield _names(cells[0]), "\n".join([cells[0], *filled])
 
 
 def _names(cell: str) -> frozenset[str]:

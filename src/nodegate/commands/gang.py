@@ -1,33 +1,26 @@
 """`nodegate gang`: one all_reduce over exactly the nodes of this job, and which of them is to blame if it fails."""
 
-from __future__ import annotations
-
+import argparse
 import json
 import shutil
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from nodegate.engines.job import Job
 from nodegate.engines.registry import job_here
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.exit_codes import Exit
 from nodegate.inventory.hostlist import fold
 from nodegate.launchers.launcher import heard, look
-from nodegate.measure.groups.plan import Ties, part
+from nodegate.measure.groups.plan import Group, Ties, part
 from nodegate.measure.groups.search import search
 from nodegate.measure.groups.settings import door, networks
 from nodegate.text import counted, number
 from nodegate.toolbox.tool_list import USUAL_FOLDERS
 from nodegate.tools import nccl_tests
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
-    from nodegate.engines.job import Job
-    from nodegate.measure.groups.plan import Group
 
 SCHEMA = "nodegate.gang/1"
 PROGRAMS = ("all_reduce_perf_mpi", "all_reduce_perf")

@@ -1,12 +1,10 @@
 """`nodegate history`: the past of nodes and parts, and accepting nodes again as they are now."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path
 
-from nodegate.commands.record_option import add_record, record_of
+from nodegate.commands.record_option import add_record
 from nodegate.inventory.hostlist import expand
 from nodegate.past import database
 from nodegate.past.difference import margins_of_suite
@@ -38,7 +36,7 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: the record cannot be read, or knows nothing of a name.
     """
-    names, record = [name for each in asked.names for name in expand(each)], record_of(asked)
+    names, record = [name for each in asked.names for name in expand(each)], asked.record
     if asked.accept_again is not None:
         tell(record, ACCEPT_AGAIN, names, asked.accept_again)
         print(f"{counted(len(names), 'node')} accepted again: the next run in which nothing is wrong")

@@ -1,7 +1,5 @@
 """`nodegate hook`: its options, its line in the log, and the rule that failures of nodegate never block jobs."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import syslog

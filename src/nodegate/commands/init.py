@@ -1,7 +1,5 @@
 """`nodegate init`: a site folder to start from."""
 
-from __future__ import annotations
-
 import argparse
 from importlib.resources import files
 from pathlib import Path

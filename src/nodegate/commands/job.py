@@ -1,7 +1,5 @@
 """`nodegate job`: what is wrong with a job that runs now, from its metrics? docs/guide/job.md."""
 
-from __future__ import annotations
-
 import argparse
 
 from nodegate.job.command import job

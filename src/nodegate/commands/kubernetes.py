@@ -1,7 +1,5 @@
 """`nodegate kubernetes`: a run's verdicts on the nodes of a cluster; the pods of a job, their nodes and ranks."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
@@ -12,7 +10,6 @@ from pathlib import Path
 
 from nodegate.commands.hook import MODES, percent
 from nodegate.engines.context import HELP, OPTION, Context
-from nodegate.engines.kubernetes.write import Done
 from nodegate.errors import UsageError
 from nodegate.hook.guard import NOT_DONE, OPEN, PERCENT, Rules
 
@@ -74,6 +71,7 @@ def _verdict(asked: argparse.Namespace) -> int:
     from nodegate.engines.kubernetes.api import Refused, connect  # noqa: PLC0415
     from nodegate.engines.kubernetes.verdict import words  # noqa: PLC0415
     from nodegate.engines.kubernetes.write import Writer  # noqa: PLC0415
+    from nodegate.inventory.hostlist import fold  # noqa: PLC0415
     from nodegate.report.json_file import load  # noqa: PLC0415
 
     report = load(asked.run)
@@ -90,15 +88,8 @@ def _verdict(asked: argparse.Namespace) -> int:
     if asked.json:
         print(json.dumps({"schema": SCHEMA, "run": report.run.id, "done": [asdict(each) for each in done]}))
     else:
-        print("\n".join(_lines(done)) or "nothing has changed")
+        nodes: dict[str, list[str]] = {}  # a line for all of which the same is said
+        for each in done:
+            nodes.setdefault(each.words, []).append(each.node)
+        print("\n".join(f"{fold(names)}: {what}" for what, names in nodes.items()) or "nothing has changed")
     return CANNOT if codes[NOT_DONE] else BREAKER_OPEN if codes[OPEN] else DONE
-
-
-def _lines(done: list[Done]) -> list[str]:
-    """A line for all nodes of which the same is said."""
-    from nodegate.inventory.hostlist import fold  # noqa: PLC0415
-
-    nodes: dict[str, list[str]] = {}
-    for each in done:
-        nodes.setdefault(each.words, []).append(each.node)
-    return [f"{fold(names)}: {words}" for words, names in nodes.items()]

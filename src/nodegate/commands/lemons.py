@@ -1,11 +1,9 @@
 """`nodegate lemons`: what fails again beyond chance; exit 0 nothing, 1 something, 2 cannot tell."""
 
-from __future__ import annotations
-
 import argparse
 import datetime as dt
 
-from nodegate.commands.record_option import add_record, record_of
+from nodegate.commands.record_option import add_record
 from nodegate.errors import UsageError
 from nodegate.past import database
 from nodegate.past.lemon import WINDOW_DAYS, as_json, lines
@@ -32,8 +30,14 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: there is no record, or it has too little of that time.
     """
-    record = record_of(asked)
-    since = _since(asked)
+    record = asked.record
+    since = None
+    if asked.since is not None:
+        if (first := day(asked.since)) is None:
+            raise UsageError(f"--since {asked.since}: not a day", hint="write it as 2026-11-01")
+        since = dt.datetime(first.year, first.month, first.day, tzinfo=dt.timezone.utc).timestamp()
+    elif not 1 <= asked.days <= _MOST_DAYS:
+        raise UsageError(f"--days {asked.days}: from 1 to {_MOST_DAYS}", hint=f"--days {WINDOW_DAYS} is usual")
     if not record.exists():
         raise UsageError("there is no record yet", file=str(record), hint="the first run that ends makes it")
     with database.reading(record) as base:
@@ -47,14 +51,3 @@ def run(asked: argparse.Namespace) -> int:
         for line in lines(told, asked.lang):
             print(visible(line))
     return int(bool(told.named))
-
-
-def _since(asked: argparse.Namespace) -> float | None:
-    if asked.since is None:
-        if not 1 <= asked.days <= _MOST_DAYS:
-            raise UsageError(f"--days {asked.days}: from 1 to {_MOST_DAYS}", hint=f"--days {WINDOW_DAYS} is usual")
-        return None
-    since = day(asked.since)
-    if since is None:
-        raise UsageError(f"--since {asked.since}: not a day", hint="write it as 2026-11-01")
-    return dt.datetime(since.year, since.month, since.day, tzinfo=dt.timezone.utc).timestamp()

@@ -1,7 +1,5 @@
 """`nodegate nightly`: what cron and the timer call. Exit 0 all accepted, 1 not all, 2 not done, 75 another."""
 
-from __future__ import annotations
-
 import argparse
 import random
 import time

@@ -1,12 +1,10 @@
 """`nodegate notify RUN --to TARGET`: what is new in an earlier run is sent; exit 0, or 1 if it did not arrive."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path
 
-from nodegate.commands.record_option import add_record, record_of
+from nodegate.commands.record_option import add_record
 from nodegate.errors import UsageError
 from nodegate.notices.target import add_notice, targets_of
 from nodegate.notices.tell import tell_run
@@ -36,7 +34,7 @@ def run(asked: argparse.Namespace) -> int:
     if report.run.evidence:
         raise UsageError("this run judged the evidence of another one", file=str(asked.run), hint="name that run")
     failed = tell_run(
-        asked.run, targets, record_of(asked), asked.lang, entrance="notify", report=report, everything=asked.all
+        asked.run, targets, asked.record, asked.lang, entrance="notify", report=report, everything=asked.all
     )
     for line in failed:
         print(f"nodegate: {line}", file=sys.stderr)

@@ -1,7 +1,5 @@
 """Standard output whose reader is gone: `nodegate ... | head -1`."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,12 +1,10 @@
 """`nodegate record rebuild`: add to the fleet's record what run folders and events.jsonl hold."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path
 
-from nodegate.commands.record_option import add_record, record_of
+from nodegate.commands.record_option import add_record
 from nodegate.run.rebuild import rebuild, run_folders
 from nodegate.text import counted, visible
 
@@ -25,7 +23,7 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: the record cannot be written.
     """
-    record = record_of(asked)
+    record = asked.record
     done = rebuild(record, asked.folders or run_folders(record.parent))
     for line in done.left_out:
         print(f"left out: {visible(line)}", file=sys.stderr)

@@ -1,7 +1,5 @@
 """`--record FILE`, the same for each command that reads or writes the fleet's record."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 
@@ -13,9 +11,3 @@ def add_record(command: argparse.ArgumentParser) -> None:
     text = f"what earlier runs found and measured (default {_DEFAULT})"
     command.add_argument("--record", type=Path, default=_DEFAULT, metavar="FILE", help=text)
     command.add_argument("--history", type=Path, dest="record", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-
-
-def record_of(asked: argparse.Namespace) -> Path:
-    """The file of the record."""
-    file: Path = asked.record
-    return file

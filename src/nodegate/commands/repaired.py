@@ -1,10 +1,8 @@
 """`nodegate repaired`: note in the fleet's record what was repaired."""
 
-from __future__ import annotations
-
 import argparse
 
-from nodegate.commands.record_option import add_record, record_of
+from nodegate.commands.record_option import add_record
 from nodegate.past.event import REPAIR
 from nodegate.past.tell import tell
 
@@ -22,7 +20,7 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: the record knows nothing of that name, or cannot be written.
     """
-    (event,) = tell(record_of(asked), REPAIR, [asked.name], asked.what)
+    (event,) = tell(asked.record, REPAIR, [asked.name], asked.what)
     of = f" ({event.part})" if asked.name != event.node else ""
     print(f"noted: {event.node or asked.name}{of}: {event.text}")
     return 0

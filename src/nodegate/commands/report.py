@@ -1,7 +1,5 @@
 """`nodegate report`: the reports of a run, written again."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -1,12 +1,10 @@
 """`nodegate rma`: one archive about a node or a part, for its vendor."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from pathlib import Path
 
-from nodegate.commands.record_option import add_record, record_of
+from nodegate.commands.record_option import add_record
 from nodegate.records.run_folder import RunFolder
 from nodegate.report.json_file import load
 from nodegate.rma import archive
@@ -42,7 +40,7 @@ def run(asked: argparse.Namespace) -> int:
     others = [name for node in earlier.nodes if node.name != about.name for name in (node.name, node.address)]
     others += [*earlier.run.other_names, *(node.node for node in report.nodes)]
     clean = Clean(about, others, redacted=asked.redact)
-    found = contents(about, folder, clean, record_of(asked), asked.bug_report, redacted=asked.redact)
+    found = contents(about, folder, clean, asked.record, asked.bug_report, redacted=asked.redact)
     found.files[archive.README] = archive.readme(about, found, clean, redacted=asked.redact)
     root = re.sub(r"[^A-Za-z0-9_.-]+", "-", clean.text(f"rma-{about.name}-{report.run.id}"))[:200]
     to = asked.to or Path(f"{root}.tar.gz")

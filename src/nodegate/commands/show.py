@@ -1,7 +1,5 @@
 """`nodegate show`: the details behind a line of a run's answer."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`nodegate test`: pytest, if it is not on PATH. Everything after the word goes to pytest."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

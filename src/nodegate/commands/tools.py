@@ -1,7 +1,5 @@
 """`nodegate tools`: what `--tools DIR` brings to the nodes."""
 
-from __future__ import annotations
-
 import argparse
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """`nodegate triage`: reads what the command line names and reports what ended the job."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import stat
@@ -62,15 +60,12 @@ def _is_given(stream: TextIO) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
-def _homes(given: Path) -> dict[str, str]:
-    """The node of each pod, by a file or by the engine that knows the job."""
-    pods = pods_of(str(given))
-    return read_map(given) if pods is None else {each.pod: each.node for each in pods if each.node}
-
-
 def run(asked: argparse.Namespace) -> int:
     """Run the command; returns 0 if an answer was given."""
-    homes = None if asked.map is None else _homes(asked.map)
+    homes = None  # the node of each pod, by a file or by the engine that knows the job
+    if asked.map is not None:
+        pods = pods_of(str(asked.map))
+        homes = read_map(asked.map) if pods is None else {each.pod: each.node for each in pods if each.node}
     logs = asked.logs or ([STDIN] if not asked.kernel and _is_given(sys.stdin) else [])
     given = triage(logs, kernel=asked.kernel, zones=asked.utc_offset, homes=homes)
     if asked.html is not None:

@@ -1,7 +1,5 @@
 """`nodegate verify`: is this certificate that of this run folder, and is the folder as it was?"""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

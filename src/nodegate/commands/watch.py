@@ -1,14 +1,9 @@
 """`nodegate watch`: is a training slow or silent? docs/guide/watch.md."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import argparse
 
 from nodegate.watch.command import watch
 from nodegate.watch.options import add_arguments, from_arguments
-
-if TYPE_CHECKING:
-    import argparse
 
 __all__ = ["add_arguments", "run"]
 

@@ -35,14 +35,11 @@ class PlantedFault:
     what: str
     subject: str = ""
 
-    def is_found_in(self, record: Record, finding: Finding) -> bool:
+    def is_found_in(self, node: str, check: str, finding: Finding) -> bool:
         """Whether this finding is what was planted."""
-        return record.node == self.node and fnmatchcase(record.check, self.check) and self.is_shown_by(finding)
-
-    def is_shown_by(self, finding: Finding) -> bool:
-        """Whether a finding of the node and check is of this verdict and part."""
         named = any(part.is_called(self.subject) for part in finding.parts)
-        return finding.verdict is self.verdict and (named or not self.subject)
+        is_there = node == self.node and fnmatchcase(check, self.check)
+        return is_there and finding.verdict is self.verdict and (named or not self.subject)
 
     def __str__(self) -> str:
         where = f" of {self.subject}" if self.subject else ""
@@ -87,7 +84,7 @@ def compare(results: Iterable[Record], faults: Sequence[PlantedFault]) -> Differ
     for record in kept:
         nodes.add(record.node)
         for finding in _alarms(record):
-            matching = [fault for fault in faults if fault.is_found_in(record, finding)]
+            matching = [fault for fault in faults if fault.is_found_in(record.node, record.check, finding)]
             found.update(matching)
             if not matching:
                 alarms.append(f"{record.node} {record.check}: {finding.verdict.value} {finding.message}")
@@ -108,7 +105,7 @@ def _told(records: Sequence[Record], faults: Sequence[PlantedFault]) -> tuple[tu
         (fault.node, fault.what)
         for fault in faults
         for node, each in decisive
-        if node == fault.node and fnmatchcase(each.check, fault.check) and fault.is_shown_by(each.finding)
+        if fault.is_found_in(node, each.check, each.finding)
     }
     whats = dict.fromkeys((fault.node, fault.what) for fault in faults)
     untold = tuple(f"{node}: {what}" for node, what in whats if (node, what) not in told)
