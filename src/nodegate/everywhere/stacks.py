@@ -130,13 +130,12 @@ def parse(node: str, printed: bytes) -> OnNode:
     """The answer of node_side/tools/rank_stacks.py. Raises CannotMeasure: it is something else."""
     try:
         found = loads(printed)
-        return [_rank(node, row) for row in found["ranks"]], int(found["hidden"])  # type: ignore[index]
+        ranks = []
+        for row in found["ranks"]:  # type: ignore[index]
+            rank, size = (str(int(text)) if (text := str(row[key])).isdecimal() else "" for key in ("rank", "size"))
+            frames = tuple(map(str, row["frames"]))
+            error = "" if frames else str(row["error"]) or "it has no Python stack"
+            ranks.append(Rank(node, int(str(row["pid"])), rank, size, frames, error))
+        return ranks, int(found["hidden"])  # type: ignore[index]
     except (ValueError, TypeError, LookupError, RecursionError, AttributeError) as error:
         raise CannotMeasure(f"its stacks are not in nodegate's form: {type(error).__name__}", next_step=_STEP) from None
-
-
-def _rank(node: str, row: dict[str, object]) -> Rank:
-    rank, size = (str(int(text)) if (text := str(row[key])).isdecimal() else "" for key in ("rank", "size"))
-    frames = tuple(str(frame) for frame in row["frames"])  # type: ignore[attr-defined]
-    error = "" if frames else str(row["error"]) or "it has no Python stack"
-    return Rank(node, int(str(row["pid"])), rank, size, frames, error)

@@ -1,7 +1,5 @@
 """The block `order` of a site file: what is demanded of the nodes of a group, as `nodegate_expect` of each of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -27,25 +25,20 @@ def ordered(nodes: Sequence[Node], site: Site, groups: Iterable[str]) -> tuple[N
         key = id(node.expected.get(ORDER)), own
         if own and key not in merged:
             merged[key] = _merged(node, site, own)
-        found.append(_with(node, *merged[key]) if own else node)
+        if own:
+            asked, place = merged[key]
+            node = replace(node, expected={**node.expected, ORDER: asked}, origins={ORDER: place, **node.origins})  # noqa: PLW2901
+        found.append(node)
     return tuple(found)
 
 
 def _merged(node: Node, site: Site, groups: Sequence[str]) -> tuple[Mapping[str, object], str]:
     """What the inventory and these groups of the order demand together, and where the order begins."""
-    own, where = dict(node.settings.expect), dict.fromkeys(node.settings.expect, _inventory(node))
+    file, line = node.place(ORDER)
+    own, where = dict(node.settings.expect), dict.fromkeys(node.settings.expect, f"{file}:{line}" if line else file)
     for group, key, value in ((each, *item) for each in groups for item in site.order[each].items()):
         if key in own and own[key] != value:
             said = f"order.{group}.{key} is {shown(str(value))} here and {shown(str(own[key]))} at {where[key]}"
             raise site.wrong(f"{said}, both for {node.name}", "leave out one of them", group, key)
         own[key], where[key] = value, f"{site.file}:{site.lines[group, key]}"
     return own, where[next(iter(site.order[groups[0]]))]
-
-
-def _with(node: Node, own: Mapping[str, object], place: str) -> Node:
-    return replace(node, expected={**node.expected, ORDER: own}, origins={ORDER: place, **node.origins})
-
-
-def _inventory(node: Node) -> str:
-    file, line = node.place(ORDER)
-    return f"{file}:{line}" if line else file

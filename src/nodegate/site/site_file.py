@@ -4,8 +4,6 @@ Paths in it start at its own folder. It has no secrets: a target of notices name
 variable that has them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

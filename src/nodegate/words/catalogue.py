@@ -6,8 +6,6 @@ programs, records and a scheduler's reason are written outside of it. A test fin
 it with the catalogue.
 """
 
-from __future__ import annotations
-
 import gettext
 from collections.abc import Iterator
 from contextlib import contextmanager
