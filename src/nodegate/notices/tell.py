@@ -62,6 +62,7 @@ def tell_run(
         return []
     from nodegate.notices.box import Sent  # noqa: PLC0415 - a watch has none of this
     from nodegate.notices.news import news  # noqa: PLC0415
+    from nodegate.past import database  # noqa: PLC0415 - sqlite
     from nodegate.report.json_file import load  # noqa: PLC0415
 
     try:
@@ -70,7 +71,12 @@ def tell_run(
         return tell_event("no-report", {"run": folder, "reason": said}, targets, record, lang, entrance=entrance)
     if read.run.evidence and report is None:
         return []
-    lost = everything or not _is_readable(record)
+    lost = everything
+    try:
+        with database.reading(record, wait_s=1.0) as base:
+            base.execute("select count(*) from runs").fetchone()
+    except UsageError:
+        lost = True
 
     def make(target: Target, known: Sent | None) -> tuple[Notice | None, Sent | None]:
         is_older = known is not None and read.run.started_epoch_s < known.started_epoch_s
@@ -163,17 +169,6 @@ def _one(target: Target, box: Box, make: Make) -> list[str]:
     except OSError as broken:
         return [f"notices: {target.name}: cannot be kept beside the record: {broken.strerror or broken}"]
     return [f"{failed}; it is sent with the next notice" if failed.keep else str(failed)] if failed else []
-
-
-def _is_readable(record: Path) -> bool:
-    from nodegate.past import database  # noqa: PLC0415 - sqlite
-
-    try:
-        with database.reading(record, wait_s=1.0) as base:
-            base.execute("select count(*) from runs").fetchone()
-    except UsageError:
-        return False
-    return True
 
 
 def deliver(target: Target, notice: Notice) -> NotSent | None:

@@ -89,25 +89,17 @@ def open_claims(report: Report) -> list[OpenClaims]:
         names = tuple(shown.claim for shown in node.unproven if not shown.signed)
         if names and node.verdict is NodeVerdict.INCOMPLETE and node.is_sound:
             alike.setdefault(names, []).append(node)
-    rows = [_open(names, nodes) for names, nodes in alike.items()]
+    rows = []
+    for names, nodes in alike.items():
+        left = [(node, shown) for node in nodes for shown in node.unproven if not shown.signed]
+        reasons = tuple(said for said, _ in Counter(why(shown, node.records) for node, shown in left).most_common())
+        action = say("supply what is missing (see nodegate doctor), or sign for it: nodegate_gaps, --waivers")
+        if all(shown.is_ended for _, shown in left):
+            action = say("finish it: --resume with this run's folder")
+        elif all(shown.left_out for _, shown in left):
+            action = say("run the whole profile: without -k, -m, --passive")
+        rows.append(OpenClaims(in_order(node.node for node in nodes), names, reasons, action))
     return sorted(rows, key=lambda row: (-len(row.nodes) * len(row.claims), row.claims))
-
-
-def _open(names: tuple[str, ...], nodes: Sequence[NodeReport]) -> OpenClaims:
-    open_ones = [shown for node in nodes for shown in node.unproven if not shown.signed]
-    reasons = Counter(why(shown, node.records) for node in nodes for shown in node.unproven if not shown.signed)
-    action = _action(open_ones)
-    return OpenClaims(
-        in_order(node.node for node in nodes), names, tuple(said for said, _ in reasons.most_common()), action
-    )
-
-
-def _action(open_ones: Sequence[Shown]) -> str:
-    if all(shown.is_ended for shown in open_ones):
-        return say("finish it: --resume with this run's folder")
-    if all(shown.left_out for shown in open_ones):
-        return say("run the whole profile: without -k, -m, --passive")
-    return say("supply what is missing (see nodegate doctor), or sign for it: nodegate_gaps, --waivers")
 
 
 def unproven_count(report: Report) -> str:

@@ -3,8 +3,8 @@
 import math
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from statistics import median
@@ -82,23 +82,14 @@ class Measurement:
 
 def measurements(nodes: Iterable[NodeReport]) -> list[Measurement]:
     """The statistics of every metric that was measured as a number, by platform, check and metric."""
-    found: dict[_Key, _Seen] = {}
-    for node, check, finding, value in _numbers(nodes):
-        key = (node.platform, check, finding.metric or finding.quantity, finding.unit)
-        if key not in found:
-            found[key] = _Seen()
-        found[key].add(value, node, finding)
-    return [_measurement(key, found[key]) for key in sorted(found)]
-
-
-def _numbers(nodes: Iterable[NodeReport]) -> Iterator[tuple[NodeReport, str, Finding, float]]:
+    found: dict[_Key, _Seen] = defaultdict(_Seen)
     for node in nodes:
         for record in node.records:
             for finding in record.findings:
-                if finding.quantity or finding.metric:
-                    value = number(finding.observed)
-                    if value is not None:
-                        yield node, record.check, finding, value
+                name = finding.metric or finding.quantity
+                if name and (value := number(finding.observed)) is not None:
+                    found[node.platform, record.check, name, finding.unit].add(value, node, finding)
+    return [_measurement(key, found[key]) for key in sorted(found)]
 
 
 class _Seen:
