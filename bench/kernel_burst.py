@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from nodegate.kernel_log.gpu_faults import faults_of
 from nodegate.kernel_log.window import LogWindow
-from nodegate.probe.kernel_line import parse_line
+from nodegate.probe.kernel_log import parse_line
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nodegate.probe.kernel_line import KernelLine
+    from nodegate.probe.kernel_log import KernelLine
 
 KINDS = 29
 NOW_S = 1_795_000_000.0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.api import Limit, Unknown, Verdict, part
-from nodegate.kernel_log import flaps, gpu_faults, incidents, switch_faults
+from nodegate.kernel_log import flaps, gpu_faults, incidents
 from nodegate.kernel_log.new_lines import new_lines, under_test
 from nodegate.kernel_log.window import shown, times
 from nodegate.knowledge.xid_lines import gpu_events
@@ -83,7 +83,7 @@ def test_sxid(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
     As kernel_log.sxid, over the time of our tests alone: load brings out links that are at their limit.
     """
     new = new_lines(counters, profile)
-    switch_faults.tell_switches(new.log, new.window, verdicts)
+    gpu_faults.tell_switches(new.log, new.window, verdicts)
     _nothing(new, "SXid", verdicts)
 
 

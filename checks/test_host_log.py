@@ -3,7 +3,7 @@
 import pytest
 
 from nodegate.api import Baseline, Host, KernelLog, Profile, Verdicts
-from nodegate.kernel_log import hung_tasks, incidents, machine_checks
+from nodegate.kernel_log import hung_tasks, incidents
 from nodegate.kernel_log.window import LogWindow
 
 pytestmark = pytest.mark.tier("bootcheck")
@@ -19,7 +19,7 @@ def test_hardware_errors(
     its count, and names the module or CPU. Sources: kernel documentation, EDAC; Intel SDM volume 3, IA32_MCi_STATUS.
     """
     window = LogWindow.of(kernel_log, host, baseline, profile)
-    machine_checks.tell(kernel_log, window, verdicts)
+    incidents.tell_machine_checks(kernel_log, window, verdicts)
     incidents.clean(kernel_log, "hardware_error", window, verdicts)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.api import Limit, LimitKind, Unknown, Verdict, counted, part
-from nodegate.kernel_log import bandwidth_lines, flaps, gpu_faults, incidents, reach, switch_faults
+from nodegate.kernel_log import bandwidth_lines, flaps, gpu_faults, incidents, reach
 from nodegate.kernel_log.window import LogWindow, shown
 from nodegate.knowledge.roots import INCIDENT_S
 from nodegate.knowledge.xid_lines import gpu_events
@@ -79,7 +79,7 @@ def test_sxid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Pr
     tables contradict it for 38 codes. What follows the loss of a GPU only warns: the GPU is the finding then.
     """
     window = LogWindow.of(kernel_log, host, baseline, profile)
-    switch_faults.tell_switches(kernel_log, window, verdicts)
+    gpu_faults.tell_switches(kernel_log, window, verdicts)
     text = f"no SXid since {shown(kernel_log.since_epoch_s)}"
     reach.clean(kernel_log, reach.XID, window, verdicts, text=text)
 

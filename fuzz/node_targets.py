@@ -21,7 +21,7 @@ from nodegate.measure.rdma import result as rdma_result
 from nodegate.measure.registry import measurement
 from nodegate.probe.collect import decode
 from nodegate.probe.document import ProbeDocument, document_of
-from nodegate.probe.kernel_line import parse_line
+from nodegate.probe.kernel_log import parse_line
 from nodegate.records.evidence import parse_evidence
 from nodegate.records.program_run import Attempt, LaunchPlan, LinkNotes, LinkPlan, Plan, ProgramRun, Role
 from nodegate.toolbox import found

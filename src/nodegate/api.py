@@ -18,8 +18,7 @@ from nodegate.probe.environment import Environment, ResourceLimits
 from nodegate.probe.gpu import EccCounters, Gpu, GpuFabric, GpuProcess, Gpus, NvLink, RowRemap
 from nodegate.probe.host import BlockedProcess, Cpus, Host
 from nodegate.probe.jobs import DeviceUser, Jobs, Owner, Whose
-from nodegate.probe.kernel_line import KernelLine
-from nodegate.probe.kernel_log import KernelLog
+from nodegate.probe.kernel_log import KernelLine, KernelLog
 from nodegate.probe.mounts import Disk, Disks, Mount, Mounts
 from nodegate.probe.nvml import NvmlLibrary
 from nodegate.probe.pci import AerCounters, Pci, PciDevice

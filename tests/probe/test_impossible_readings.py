@@ -4,7 +4,7 @@ import pytest
 from fleet.machine import Machine, facts_of
 from support.judging import judge_one
 
-from nodegate.probe.kernel_line import parse_line
+from nodegate.probe.kernel_log import parse_line
 from nodegate.probe.pci import _total_in
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown, Why

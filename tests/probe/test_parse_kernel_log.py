@@ -4,8 +4,7 @@ import pytest
 from fleet.machine import EPOCH_S, Machine, facts_of
 
 from nodegate.errors import CannotMeasure
-from nodegate.probe.kernel_line import parse_line
-from nodegate.probe.kernel_log import parse
+from nodegate.probe.kernel_log import parse, parse_line
 from nodegate.unknown import Unknown, Why
 
 BOOT_S = EPOCH_S - 1_000_000.0

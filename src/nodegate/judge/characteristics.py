@@ -7,7 +7,7 @@ from statistics import median_low
 
 from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.facts import NodeFacts
-from nodegate.kernel_log.traits import LogTraits, log_traits
+from nodegate.kernel_log.fleet import LogTraits, log_traits
 from nodegate.node import Node
 from nodegate.probe.driver import Driver
 from nodegate.probe.gpu import Gpu, Gpus

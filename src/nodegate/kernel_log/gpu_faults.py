@@ -5,11 +5,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nodegate.kernel_log import program_xids
+from nodegate.kernel_log.incidents import MESSAGES
 from nodegate.kernel_log.window import LogWindow, times
 from nodegate.knowledge import nvlink4, nvlink5
 from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
-from nodegate.knowledge.tables import XidKind, XidRule, xid_rule
-from nodegate.knowledge.xid_lines import NONFATAL, GpuEvent, Unparsed, gpu_events, serials
+from nodegate.knowledge.sxids import is_fatal, sxid_rule
+from nodegate.knowledge.tables import Lasts, XidKind, XidRule, xid_rule
+from nodegate.knowledge.xid_lines import (
+    FELL_OFF_THE_BUS,
+    NONFATAL,
+    GpuEvent,
+    SwitchEvent,
+    Unparsed,
+    gpu_events,
+    serials,
+    switch_events,
+)
 from nodegate.probe.kernel_log import KernelLine, KernelLog
 from nodegate.profile import Profile
 from nodegate.records import part
@@ -20,7 +31,7 @@ from nodegate.verdicts import Verdicts
 
 _NO_ACTION = "None"
 _MOST_UNITS = 1000  # of one GPU: more than any has
-MAX_QUOTED = 120
+MAX_QUOTED, MAX_SWITCH_QUOTED = 120, 80
 MAX_UNITS = 3
 
 
@@ -223,7 +234,9 @@ def _with_wishes(faults: list[Fault], wishes: list[Fault], window: LogWindow) ->
         ]
         if asked == _NO_ACTION:
             for index in same:
-                faults[index] = _settled(faults[index], wish.last_s)
+                last = faults[index].last_s
+                if not isinstance(last, Unknown) and not isinstance(wish.last_s, Unknown) and last <= wish.last_s:
+                    faults[index] = replace(faults[index], settled_s=wish.last_s)
         elif same:
             faults[same[-1]] = replace(faults[same[-1]], recovery=asked)
         else:
@@ -231,9 +244,35 @@ def _with_wishes(faults: list[Fault], wishes: list[Fault], window: LogWindow) ->
     return faults
 
 
-def _settled(fault: Fault, since: Known[float]) -> Fault:
-    """A fault that came before the driver wanted nothing any more."""
-    last = fault.last_s
-    if isinstance(since, Unknown) or isinstance(last, Unknown) or last > since:
-        return fault
-    return replace(fault, settled_s=since)
+def tell_switches(log: KernelLog, window: LogWindow, verdicts: Verdicts) -> None:
+    """SXids: a finding for each switch and code, which says what follows the loss of a GPU, and for unknown forms."""
+    lost = [fault for fault in gpu_faults(log, window) if fault.rule.code == FELL_OFF_THE_BUS]
+    groups: dict[tuple[str, int, str, bool], list[SwitchEvent]] = {}
+    events = list(switch_events(log.lines))
+    for event in events:
+        if isinstance(event, SwitchEvent):
+            key = (event.switch, event.code, event.severity, window.earlier_boot(event.epoch_s))
+            groups.setdefault(key, []).append(event)
+    for group in groups.values():
+        _tell_switch(group, next((fault for fault in lost if near(fault, group[0].epoch_s)), None), window, verdicts)
+    tell_unparsed(events, "SXid", verdicts)
+
+
+def _tell_switch(events: Sequence[SwitchEvent], lost: Fault | None, window: LogWindow, verdicts: Verdicts) -> None:
+    first, last = events[0], events[-1]
+    rule = sxid_rule(first.code)
+    fatal = is_fatal(rule, first.severity)
+    verdict, remark = window.aged(Verdict.FAIL if fatal and lost is None else Verdict.WARN, Lasts.BOOT, last.epoch_s)
+    remark = f"follows the loss of {lost.part.short}" if lost else remark
+    when = times(len(events), first.epoch_s, last.epoch_s)
+    word = first.severity or ("no severity printed, fatal by the table" if rule.fatal else "no severity printed")
+    verdicts.found(
+        verdict,
+        part=part.nvswitch(first.switch, address=first.address),
+        text=f'SXid {first.code} ({word}) {when}, at {rule.where.en}: "{first.text[:MAX_SWITCH_QUOTED]}"',
+        note=remark,
+        action=rule.action_for(fatal=fatal).en,
+        quantity=MESSAGES,
+        observed=len(events),
+        code=str(first.code),
+    )

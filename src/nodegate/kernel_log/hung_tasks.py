@@ -36,9 +36,13 @@ _SORTS = (
 
 def tell(log: KernelLog, host: Host, window: LogWindow, verdicts: Verdicts) -> None:
     """A finding for each task that hung."""
-    stacks, waiting = _stacks(log.lines), _waiting(host)
+    stacks = _stacks(log.lines)
+    blocked = () if isinstance(host.blocked, Unknown) else host.blocked  # where each waits now, by its id
+    waiting = {str(each.pid): _named(each.waits_in) for each in blocked if each.waits_in not in ("", "0")}
     for incident in incidents(log, "hung_task", window):
-        where = _where(stacks.get(incident.device, ""), waiting.get(incident.device.rpartition(":")[2], ""))
+        stack, now = stacks.get(incident.device), waiting.get(incident.device.rpartition(":")[2])
+        said = [*([f"waited in {stack}"] if stack else []), *([f"still waits in {now}"] if now else [])]
+        where = " and ".join(said) or "the log does not say where"
         tell_one(incident, window, verdicts, when=f"{incident.when}, {where}")
 
 
@@ -55,11 +59,6 @@ def _named(function: str, module: str = "") -> str:
     return f"{function} ({sort})" if sort else f"{function} ({module})" if module else function
 
 
-def _where(stack: str, now: str) -> str:
-    said = [*([f"waited in {stack}"] if stack else []), *([f"still waits in {now}"] if now else [])]
-    return " and ".join(said) or "the log does not say where"
-
-
 def _stacks(lines: Sequence[KernelLine]) -> Mapping[str, str]:
     """Where each task ("name:pid") waited, by the stack that follows its report."""
     found: dict[str, str] = {}
@@ -72,10 +71,3 @@ def _stacks(lines: Sequence[KernelLine]) -> Mapping[str, str]:
             if where:
                 found[match[1]] = where
     return found
-
-
-def _waiting(host: Host) -> Mapping[str, str]:
-    """Where each process that cannot be interrupted waits now, by its id."""
-    if isinstance(host.blocked, Unknown):
-        return {}
-    return {str(each.pid): _named(each.waits_in) for each in host.blocked if each.waits_in not in ("", "0")}

@@ -23,6 +23,9 @@ MESSAGES = "kernel messages"
 _RECOVERED = "a later line says that it recovered"
 # What is said of a disk's slot, which may be changed while the node runs, and of devices that nobody uses, too.
 _OF_ANY_DEVICE = frozenset({"pcie_link_down", "pcie_link_dead", "pcie_no_address"})
+_FIRMWARE = re.compile(r"\{(?P<record>\d{1,6})\}\[Hardware Error\]: ")
+# "{1}[Hardware Error]:   DIMM location: P1_NODE0_CHANNEL3_DIMM0", or "not present. DMI handle: 0x0023"
+_LOCATION = re.compile(r"\{(?P<record>\d{1,6})\}\[Hardware Error\]: {1,8}DIMM location: (?P<place>[\w .,#:-]{1,80})")
 _OTHER = "no GPU, NVSwitch or NIC is below this slot: a disk that was replaced, an empty slot, or another device"
 
 
@@ -183,3 +186,17 @@ def of_other_devices(pci: Pci) -> Callable[[Incident], str]:
         return _OTHER if is_other else ""
 
     return harmless
+
+
+def tell_machine_checks(log: KernelLog, window: LogWindow, verdicts: Verdicts) -> None:
+    """Machine checks and memory errors: a finding for each part that the kernel names and each sort of error."""
+    places = {found["record"]: found["place"].strip() for line in log.lines if (found := _LOCATION.search(line.text))}
+    for incident in incidents(log, "hardware_error", window):
+        matches = [incident.rule.pattern.search(line.text) for line in incident.lines]
+        # EDAC writes a number of its own, "EDAC MC0: 12 CE ..."
+        count = sum(int((match.groupdict().get("count") if match else None) or 1) for match in matches)
+        record = _FIRMWARE.search(incident.lines[0].text)
+        when = f"{count} errors, reported {incident.when}" if count != len(incident.lines) else ""
+        module = places.get(record["record"], "") if record else ""
+        whose = part.from_kernel("memory module", module) if module else None
+        tell_one(incident, window, verdicts, when=when, whose=whose, errors=count)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from nodegate.errors import CannotMeasure
 from nodegate.facts import NodeFacts
@@ -13,23 +12,12 @@ from nodegate.knowledge.tables import XidKind
 from nodegate.probe.kernel_log import KernelLine, KernelLog
 from nodegate.profile import Profile
 from nodegate.records.verdict import Verdict, worst
+from nodegate.subjects.counters import Counters
 from nodegate.unknown import Known, Unknown, Why
 
 # Two probes of one boot may reckon the time of the same line a little differently (dmesg counts from the boot).
 _SAME_S = 2.0
 _REBOOT_S = 60.0
-
-
-class BeforeAndAfter(Protocol):
-    """The facts of one node before and after our tests."""
-
-    @property
-    def before(self) -> NodeFacts:
-        """Read before the first test."""
-
-    @property
-    def after(self) -> NodeFacts:
-        """Read after the last one."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +35,7 @@ class NewLines:
     rebooted: Known[bool]
 
 
-def new_lines(counters: BeforeAndAfter, profile: Profile) -> NewLines:
+def new_lines(counters: Counters, profile: Profile) -> NewLines:
     """What the kernel said between the two readings.
 
     Raises:
@@ -60,7 +48,7 @@ def new_lines(counters: BeforeAndAfter, profile: Profile) -> NewLines:
         raise CannotMeasure("the node's clock was set back between the two readings", next_step=step)
     log = replace(after, lines=_new(before, after, began_s))
     window = LogWindow(now_s=now_s, boot_s=log.boot_epoch_s, window_h=(now_s - began_s) / 3600 + 1, profile=profile)
-    return NewLines(log, window, began_s, _gap(before, after, began_s), _rebooted(counters))
+    return NewLines(log, window, began_s, _gap(before, after, began_s), _rebooted(counters.before, counters.after))
 
 
 def under_test(fault: Fault, window: LogWindow) -> Verdict:
@@ -108,11 +96,11 @@ def _gap(before: KernelLog, after: KernelLog, began_s: float) -> str:
     return ""
 
 
-def _rebooted(counters: BeforeAndAfter) -> Known[bool]:
-    before, after = counters.before.host.boot_id, counters.after.host.boot_id
-    if not isinstance(before, Unknown) and not isinstance(after, Unknown):
-        return before != after
-    earlier, later = counters.before.kernel_log.boot_epoch_s, counters.after.kernel_log.boot_epoch_s
+def _rebooted(before: NodeFacts, after: NodeFacts) -> Known[bool]:
+    first, second = before.host.boot_id, after.host.boot_id
+    if not isinstance(first, Unknown) and not isinstance(second, Unknown):
+        return first != second
+    earlier, later = before.kernel_log.boot_epoch_s, after.kernel_log.boot_epoch_s
     if isinstance(earlier, Unknown) or isinstance(later, Unknown):
         return Unknown(Why.MISSING, "neither boot ID nor uptime could be read")
     return later > earlier + _REBOOT_S

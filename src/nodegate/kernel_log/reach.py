@@ -47,7 +47,10 @@ def lost_since(log: KernelLog, since_s: Known[float]) -> list[Lost]:
 
 def not_whole(log: KernelLog, subject: str, window: LogWindow) -> str:
     """Why a log without a line of this subject proves nothing; empty where it is whole."""
-    since_s = _needed(subject, window)
+    since_s: Known[float] = window.boot_s
+    if subject in OVER_A_WINDOW:  # to the start of this boot, or to the start of the window if that is later
+        begins_s = window.now_s - window.window_h * 3600
+        since_s = begins_s if isinstance(since_s, Unknown) else max(begins_s, since_s)
     lost = [one for one in lost_since(log, since_s) if one.kind in (ANY_KIND, *KINDS[subject])]
     if lost:
         return f"{counted(sum(one.lines for one in lost), 'line')} of this kind did not fit and were omitted"
@@ -70,11 +73,3 @@ def clean(log: KernelLog, subject: str, window: LogWindow, verdicts: Verdicts, *
         verdicts.found(Verdict.NOT_JUDGED, part=whose, text=text, action=KEEP, code="not whole")
     else:
         verdicts.passed(part=whose, text=text)
-
-
-def _needed(subject: str, window: LogWindow) -> Known[float]:
-    """How far back the log must reach: to the start of this boot, or to the start of the window if that is later."""
-    begins_s = window.now_s - window.window_h * 3600
-    if isinstance(window.boot_s, Unknown):
-        return begins_s if subject in OVER_A_WINDOW else window.boot_s
-    return max(begins_s, window.boot_s) if subject in OVER_A_WINDOW else window.boot_s

@@ -2,7 +2,7 @@
 
 Job logs are read with `signatures.csv`; kernel logs with the tables that the checks use: `xid.csv`, SXids by the word
 that they print, and `kernel_lines.csv`. A kernel line is given without its prefix
-(`nodegate.probe.kernel_line.parse_line`), a line of a job log as it is.
+(`nodegate.probe.kernel_log.parse_line`), a line of a job log as it is.
 """
 
 import re

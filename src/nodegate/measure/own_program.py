@@ -16,7 +16,7 @@ from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, value_or
 from nodegate.wire import Wire
 
-PACKAGES = ("nodegate.node_side.load", "nodegate.node_side.probe")
+PACKAGES = ("nodegate.node_side.load", "nodegate.node_side.probe", "nodegate.node_side.seats")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ which go on to the guard. Lines of at most 1,000 bytes: `MARKER node NAME`, `MAR
 """
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -49,24 +50,12 @@ def passed_on(fd: int, guard: "IO[bytes]", lease_s: int) -> bool:
     """Pass a sign of life on to the guard; False at the end of input."""
     signal.alarm(lease_s)  # without one it ends us, however we wait, and our end is the guard's
     data = os.read(fd, CHUNK)
-    try:
+    with contextlib.suppress(OSError):
         if data:
             os.write(guard.fileno(), data)
         else:
             guard.close()
-    except OSError:
-        pass
     return bool(data)
-
-
-def feed(guard: "IO[bytes]", given: bytes) -> None:
-    """Write the guard's input, which it reads before it writes anything."""
-    view = memoryview(given)
-    try:
-        while view:
-            view = view[os.write(guard.fileno(), view) :]
-    except OSError:
-        pass
 
 
 def main(stdin: "BinaryIO") -> None:
@@ -93,7 +82,10 @@ def main(stdin: "BinaryIO") -> None:
 
 def relay(to_guard: "IO[bytes]", from_guard: "IO[bytes]", given: bytes, lines: Lines, lease_s: int) -> None:
     """Until the guard ends."""
-    feed(to_guard, given)
+    view = memoryview(given)  # which it reads before it writes anything
+    with contextlib.suppress(OSError):
+        while view:
+            view = view[os.write(to_guard.fileno(), view) :]
     poll = select.poll()
     poll.register(from_guard.fileno(), select.POLLIN)
     poll.register(0, select.POLLIN)

@@ -42,9 +42,9 @@ def die_with_us() -> None:
     prctl(SET_PDEATHSIG, signal.SIGKILL)
 
 
-def processes() -> "dict[int, tuple[int, int, str, str]]":
-    """{pid: (parent, session, state, name)} of the processes that /proc shows."""
-    found = {}
+def ours(session: int) -> "dict[int, str]":
+    """{pid: 'pid name state'} of the guard's living descendants and of the program's session."""
+    table = {}  # {pid: (parent, session, state, name)} of the processes that /proc shows
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -53,13 +53,7 @@ def processes() -> "dict[int, tuple[int, int, str, str]]":
             except OSError:
                 continue
             fields = tail.split()
-            found[int(name)] = (int(fields[1]), int(fields[3]), fields[0], head.partition("(")[2])
-    return found
-
-
-def ours(session: int) -> "dict[int, str]":
-    """{pid: 'pid name state'} of the guard's living descendants and of the program's session."""
-    table = processes()
+            table[int(name)] = (int(fields[1]), int(fields[3]), fields[0], head.partition("(")[2])
     below, todo = set(), [os.getpid()]
     while todo:
         parent = todo.pop()
@@ -197,7 +191,11 @@ class Guard:
         for fd, _ in self.poll.poll(max(0.0, wait_s) * 1000 + 1):
             if fd == 0:
                 self.heard = time.monotonic()
-                if self.is_ended(0):
+                try:
+                    is_ended = not os.read(0, CHUNK)
+                except OSError:
+                    is_ended = True
+                if is_ended:
                     self.gone = True
                     self.poll.unregister(0)
                 elif self.heard > self.replied + REPLY_S and not self.pending:
@@ -205,7 +203,9 @@ class Guard:
                     self.pending += struct.pack(">cI", b"O", 0)
             elif fd == 1:
                 self.flush()
-                self.gone = self.gone or self.is_closed()
+                # whether no process reads the standard output any more
+                closed = select.POLLERR | select.POLLHUP
+                self.gone = self.gone or any(event & closed for each, event in self.poll.poll(0) if each == 1)
             elif fd == self.wake:
                 os.read(self.wake, CHUNK)
             elif fd in self.streams:
@@ -213,17 +213,6 @@ class Guard:
             else:
                 self.feed()
         self.reap()
-
-    def is_ended(self, fd: int) -> bool:
-        """Whether a readable file is at its end."""
-        try:
-            return not os.read(fd, CHUNK)
-        except OSError:
-            return True
-
-    def is_closed(self) -> bool:
-        """Whether no process reads the standard output any more."""
-        return any(event & (select.POLLERR | select.POLLHUP) for fd, event in self.poll.poll(0) if fd == 1)
 
     def watch(self) -> None:
         """Loop until the program ends, its time limit is reached or the controller is gone."""
@@ -254,8 +243,9 @@ class Guard:
                 for pid in living:
                     if (pid, number) not in told:
                         told.add((pid, number))
-                        send(pid, number)
-                        send(pid, signal.SIGCONT)
+                        for each in (number, signal.SIGCONT):
+                            with contextlib.suppress(OSError):  # it has ended
+                                os.kill(pid, each)
                 time.sleep(0.02)
         self.reap()
         return sorted(ours(self.pid).values())  # a node that was suspended did not see the last part of that time
@@ -285,12 +275,6 @@ class Guard:
                 while fd in self.streams and self.take(fd):
                     pass
         self.finish()
-
-
-def send(pid: int, number: int) -> None:
-    """Signal a process that may have ended."""
-    with contextlib.suppress(OSError):
-        os.kill(pid, number)
 
 
 def main(stdin: "BinaryIO") -> None:

@@ -50,18 +50,6 @@ def open_lock(path: str) -> int:
     return fd
 
 
-def open_first(paths: "list[str]") -> "tuple[str, int]":
-    """The first path that can be opened."""
-    reasons = []
-    for path in paths:
-        try:
-            return path, open_lock(path)
-        except OSError as error:  # noqa: PERF203
-            reasons.append(f"{path}: {error.strerror}")
-    sys.stdout.write("cannot " + "; ".join(reasons) + "\n")
-    raise SystemExit(73)
-
-
 def holder_of(path: str, skip: int) -> "int | None":
     """The process that holds the lock of a file, which this user need not be able to open; None if none but `skip`."""
     try:
@@ -114,8 +102,16 @@ def described(pid: int) -> str:
 
 def main(path: str, who: str) -> None:
     """Take the lock and keep it, or report who has it."""
-    asked = path
-    path, fd = open_first(places(path))
+    asked, reasons = path, []
+    for path in places(asked):  # noqa: PLR1704 - the first one that can be opened
+        try:
+            fd = open_lock(path)
+            break
+        except OSError as error:
+            reasons.append(f"{path}: {error.strerror}")
+    else:
+        sys.stdout.write("cannot " + "; ".join(reasons) + "\n")
+        raise SystemExit(73)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -22,12 +22,9 @@ import sys
 import termios
 import threading
 import time
+from typing import Any
 
 from nodegate.node_side import seats
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 TERM_S = 1.0  # from SIGTERM to SIGKILL; the guard allows two seconds when it ends this program
 KILL_S = 3.0  # after SIGKILL: what is still alive waits in the kernel (state D)
@@ -122,7 +119,8 @@ class Program:
 
     def line(self) -> "dict[str, Any]":
         """Its line."""
-        stuck = self.process is not None and self.process.poll() is None
+        alive = self.process if self.process is not None and self.process.poll() is None else None
+        after = None if self.before is None else counted(self.counters)
         return {
             "place": self.place,
             "stdout": self.written["stdout"].decode("utf-8", "replace"),
@@ -130,21 +128,12 @@ class Program:
             "exit": self.exit_code,
             "timed_out": self.timed_out,
             "truncated": self.truncated,
-            "stuck": [self.named()] if stuck else [],
+            "stuck": ["{} {} D".format(alive.pid, self.argv[0].rpartition("/")[2])] if alive else [],
             "started_epoch_s": self.started_epoch_s,
             "duration_s": time.monotonic() - self.started_s,
-            "counted": self.counted(),
+            "counted": self.before + after if self.before and after else None,
             "seat": None if self.seat is None else self.seat.line(),
         }
-
-    def counted(self) -> "list[int] | None":
-        """What its port sent and received before it and after it."""
-        after = None if self.before is None else counted(self.counters)
-        return None if self.before is None or after is None else self.before + after
-
-    def named(self) -> str:
-        """The process that cannot be ended."""
-        return "{} {} D".format(self.process.pid if self.process else 0, self.argv[0].rpartition("/")[2])
 
 
 def counted(folder: str) -> "list[int] | None":
@@ -213,7 +202,11 @@ def run(request: "dict[str, Any]") -> None:
     heard = not request["ports"]
     left, ended = list(programs), []
     while left or not heard:
-        wait(left)
+        poll = select.poll()
+        for program in left:
+            for fd in program.streams.values():
+                poll.register(fd, select.POLLIN)
+        poll.poll(STEP_S * 1000)
         for program in left:
             program.read()
             if ending:
@@ -231,15 +224,6 @@ def run(request: "dict[str, Any]") -> None:
             for program in ended:
                 say(program.line())
             ended = []
-
-
-def wait(programs: "list[Program]") -> None:
-    """Wait until one of them writes something, or for a moment."""
-    poll = select.poll()
-    for program in programs:
-        for fd in program.streams.values():
-            poll.register(fd, select.POLLIN)
-    poll.poll(STEP_S * 1000)
 
 
 def main() -> None:

@@ -8,10 +8,7 @@ each runs near its NIC: on a core of its own, while there are enough, with the m
 import contextlib
 import os
 import re
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 SYS, NODES, CPUS = "/sys/class/infiniband", "/sys/devices/system/node", "/sys/devices/system/cpu"
 TURNS = 2

@@ -24,7 +24,7 @@ _WIRE = Wire(SCHEMA, "the probe", MAX_DOCUMENT_BYTES, _NEXT_STEP)
 WIRE = _WIRE.mark.encode()  # as node_side/probe/main.py writes it
 _PROGRAM = re.compile(r"[\w.+/-]{1,100}")
 _MOST_PROGRAMS = 200
-_REASONS = frozenset(why.value for why in Why)
+_REASONS = tuple(why.value for why in Why)
 PACKAGE = "nodegate.node_side.probe"
 
 
@@ -64,7 +64,8 @@ def request(
         UsageError: the controller has no valid pynvml.
     """
     shorter = {"limits_s": limits_within(timeout_s)} if timeout_s < USUAL_S else {}
-    programs, folders = _required(node.settings.require), folders_of(node.settings.mounts)
+    programs = [name for name in node.settings.require if _PROGRAM.fullmatch(name)][:_MOST_PROGRAMS]
+    folders = folders_of(node.settings.mounts)
     lent = node.connection.transport in ENGINES
     sent = program(sections=sections, programs=programs, folders=folders, lent=lent, **shorter)
     argv = (node.connection.python, *PYTHON_OPTIONS, "-")
@@ -73,7 +74,17 @@ def request(
 
 def collected(output: Output, received_epoch_s: float, *, timeout_s: float) -> ProbeDocument:
     """The facts in what a probe left behind. Raises CannotMeasure: as `collect`."""
-    _check_end(output, timeout_s)
+    if output.timed_out:
+        raise CannotMeasure(
+            f"the probe did not end within {timeout_s:g} s",
+            next_step="look for processes in D state on the node (ps -eo pid,stat,wchan,comm)",
+        )
+    if output.exit_code != 0:
+        said = output.stderr.decode("utf-8", "replace").strip().splitlines()
+        how = "was truncated" if output.exit_code is None else f"ended with exit code {output.exit_code}"
+        raise CannotMeasure(f"the probe {how}: {_quoted(said[-1] if said else '')}", next_step=_NEXT_STEP)
+    if output.truncated:
+        raise CannotMeasure(f"the probe sent more than {MAX_DOCUMENT_BYTES} bytes", next_step=_NEXT_STEP)
     document = decode(output.stdout, received_epoch_s=received_epoch_s, round_trip_s=output.duration_s)
     return document.recorded_by(today())
 
@@ -87,11 +98,6 @@ def limits_within(timeout_s: float) -> dict[str, float]:
     return {**sections, "nvidia_smi": NVIDIA_SMI_LIMIT_S * share}
 
 
-def _required(asked: Sequence[str]) -> list[str]:
-    """The programs that the inventory requires (`nodegate_require`), as far as they can be names of programs."""
-    return [name for name in asked if _PROGRAM.fullmatch(name)][:_MOST_PROGRAMS]
-
-
 def decode(raw: bytes, *, received_epoch_s: float = 0.0, round_trip_s: float = 0.0) -> ProbeDocument:
     """The document in what a node sent, or in a recording.
 
@@ -103,44 +109,20 @@ def decode(raw: bytes, *, received_epoch_s: float = 0.0, round_trip_s: float = 0
     sent = _object(_WIRE.json(raw.decode("utf-8", "replace")), "the document")
     document = document_of(sent, received_epoch_s=received_epoch_s, round_trip_s=round_trip_s)
     for name, section in document.sections.items():
-        _check_section(name, _object(section, f"section {_quoted(name)}"))
+        data = _object(section, f"section {_quoted(name)}")
+        if "data" not in data and data.get("why") not in _REASONS:
+            raise CannotMeasure(f"section {_quoted(name)} has neither data nor a known reason", next_step=_NEXT_STEP)
     for key in ("uid", "epoch_s", "duration_s"):
-        _check_number(sent, key)
+        value = sent.get(key)
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < 1 << 53:
+            raise CannotMeasure(f"the document's {key} is {_quoted(value)}, expected a number", next_step=_NEXT_STEP)
     return document
-
-
-def _check_end(output: Output, timeout_s: float) -> None:
-    if output.timed_out:
-        raise CannotMeasure(
-            f"the probe did not end within {timeout_s:g} s",
-            next_step="look for processes in D state on the node (ps -eo pid,stat,wchan,comm)",
-        )
-    if output.exit_code != 0:
-        said = output.stderr.decode("utf-8", "replace").strip().splitlines()
-        how = "was truncated" if output.exit_code is None else f"ended with exit code {output.exit_code}"
-        raise CannotMeasure(f"the probe {how}: {_quoted(said[-1] if said else '')}", next_step=_NEXT_STEP)
-    if output.truncated:
-        raise CannotMeasure(f"the probe sent more than {MAX_DOCUMENT_BYTES} bytes", next_step=_NEXT_STEP)
 
 
 def _object(value: object, what: str) -> Mapping[str, object]:
     if isinstance(value, Mapping):
         return value
     raise CannotMeasure(f"{what} is {type(value).__name__}, expected an object", next_step=_NEXT_STEP)
-
-
-def _check_section(name: str, section: Mapping[str, object]) -> None:
-    why = section.get("why")
-    if "data" in section or (isinstance(why, str) and why in _REASONS):
-        return
-    raise CannotMeasure(f"section {_quoted(name)} has neither data nor a known reason", next_step=_NEXT_STEP)
-
-
-def _check_number(document: Mapping[str, object], key: str) -> None:
-    value = document.get(key)
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1 << 53:
-        return
-    raise CannotMeasure(f"the document's {key} is {_quoted(value)}, expected a number", next_step=_NEXT_STEP)
 
 
 def _quoted(value: object) -> str:

@@ -89,7 +89,7 @@ def parse(found: Mapping[str, object], *, epoch_s: float) -> Host:
         **{name: read.text(dmi, key) for name, key in _DMI},
         **{name: read.mapped(memory, partial(_meminfo, key)) for name, key in _MEMORY},
         modules={name: value_or(read.text(modules, name), "") for name in modules},
-        blocked=read.mapped(read.records(found, "dstate"), lambda found: tuple(_blocked(one) for one in found)),
+        blocked=read.mapped(read.records(found, "dstate"), lambda found: tuple(map(_blocked, found))),
         in_container=read.mapped(read.text(found, "pid_namespace"), _in_container),
         iommu_groups=plausible.within(read.integer(found, "iommu_groups"), plausible.GROUPS),
     )
@@ -108,11 +108,8 @@ def _meminfo(name: str, written: str) -> Known[int]:
 
 
 def _blocked(process: Mapping[str, object]) -> BlockedProcess:
-    return BlockedProcess(
-        pid=value_or(read.integer(process, "pid"), 0),
-        name=value_or(read.text(process, "comm"), ""),
-        waits_in=value_or(read.text(process, "wchan"), ""),
-    )
+    name, waits_in = (value_or(read.text(process, key), "") for key in ("comm", "wchan"))
+    return BlockedProcess(value_or(read.integer(process, "pid"), 0), name, waits_in)
 
 
 @dataclass(frozen=True)

@@ -124,12 +124,8 @@ def parse(found: Mapping[str, object]) -> Jobs:
 def _user(entry: object) -> DeviceUser:
     """A holder that cannot be read is still a holder."""
     data = value_or(read.record(entry), {})
-    return DeviceUser(
-        pid=value_or(read.integer(data, "pid"), 0),
-        name=value_or(read.text(data, "comm"), "unknown"),
-        uid=value_or(read.integer(data, "uid"), -1),
-        cgroup=value_or(read.text(data, "cgroup"), ""),
-    )
+    pid, uid = value_or(read.integer(data, "pid"), 0), value_or(read.integer(data, "uid"), -1)
+    return DeviceUser(pid, value_or(read.text(data, "comm"), "unknown"), uid, value_or(read.text(data, "cgroup"), ""))
 
 
 def _ports(values: Sequence[object]) -> Known[frozenset[int]]:

@@ -1,17 +1,89 @@
-"""Kernel messages with their time, from the source that the node used. Section `kernel_log`."""
+"""Kernel messages with their time, from the source that the node used, without their prefix. Section `kernel_log`.
 
+The prefix is of any form that dmesg, the journal, syslog, /dev/kmsg and pstore write.
+"""
+
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
 from functools import partial
+from re import Match
 
+from nodegate.probe import plausible
 from nodegate.probe import readings as read
-from nodegate.probe.kernel_line import KernelLine, parse_line
 from nodegate.probe.section import EVIDENCE
+from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 
-__all__ = ["KernelLine", "KernelLog", "Lost", "parse", "parse_lines"]
-
 ANY_KIND = ""
+MAX_LINE = 2000  # characters
+_DAY_S = 86400.0
+_MONTH = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_MONTHS = {name: number for number, name in enumerate(_MONTH.split("|"), 1)}
+
+_DAY = "Mon|Tue|Wed|Thu|Fri|Sat|Sun"
+_CLOCK = "([0-9]{2}):([0-9]{2}):([0-9]{2})"
+_PROGRAM = r"kernel: |\S+ \S+: "  # what follows the time of a syslog
+
+_KMSG = re.compile(r"([0-9]{1,6}),[0-9]{1,20},([0-9]{1,18}),[^;]{0,40};")
+_KMSG_TAG = re.compile(r" (SUBSYSTEM|DEVICE)=")
+_LEVELS = ("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug")
+_DECODED = re.compile(rf"[a-z0-9]{{3,8}} *:({'|'.join(_LEVELS)}) *: ?")
+_PRIORITY = re.compile(r"<([0-9]{1,3})>")
+_SINCE_BOOT = re.compile(r"\[ *([0-9]{1,12}\.[0-9]{1,9})\](?: ?\[ *[TC][0-9]{1,10}\])? ?")
+# Also with a weekday and the name of a zone (journalctl -o short-full) or in brackets.
+_ISO = re.compile(
+    rf"\[?(?:(?:{_DAY}) )?([0-9]{{4}})-([0-9]{{2}})-([0-9]{{2}})[T ]{_CLOCK}(?:[.,]([0-9]{{1,9}}))?"
+    r" ?(Z|[+-][0-9]{2}:?[0-9]{2})?(?: [A-Z]{3,5}(?= [\w.-]{1,255} \S+: ))?\]?:?\s+"
+)
+_DMESG_T = re.compile(rf"\[(?:{_DAY}) ({_MONTH}) {{1,2}}([0-9]{{1,2}}) {_CLOCK}(?: [A-Z]{{3,5}})? ([0-9]{{4}})\] ?")
+# dmesg -H: the first line of a minute has its date, the others the seconds since the line before.
+_DMESG_H = re.compile(
+    rf"\[(?:({_MONTH}) ?([0-9]{{1,2}}) ([0-9]{{2}}):([0-9]{{2}})| {{0,8}}\+[0-9]{{1,8}}\.[0-9]{{6}})\] ?"
+)
+_SYSLOG = re.compile(
+    rf"(?:([0-9]{{4}}) )?({_MONTH}) {{1,2}}([0-9]{{1,2}}) (?:([0-9]{{4}}) )?{_CLOCK}(?:\.[0-9]{{1,9}})? (?={_PROGRAM})"
+)
+_UNIX = re.compile(r"([0-9]{9,11}\.[0-9]{6}) (?=[\w.-]{1,255} \S+: )")  # journalctl -o short-unix
+# Both in another language: months are read where they are numbers ("11月").
+_ABROAD_MONTH = r"(?:([0-9]{1,2})月|[^\s\[\]:]{1,12})"
+_DMESG_T_ABROAD = re.compile(
+    rf"\[[^\s\[\]]{{1,12}} {{1,2}}{_ABROAD_MONTH} {{1,2}}([0-9]{{1,2}}) {_CLOCK} ([0-9]{{4}})\] ?"
+)
+_SYSLOG_ABROAD = re.compile(
+    rf"{_ABROAD_MONTH} {{1,2}}([0-9]{{1,2}}|[^\s\[\]:]{{1,12}}) {_CLOCK} (?=(?:\S{{1,255}} )?kernel: )"
+)
+_FORWARDED = re.compile(rf"kernel: (?=(?:{_MONTH}) )")  # a forwarder put its own prefix before the whole line
+_HOST_PROGRAM = re.compile(r"[\w.-]{1,255} (?=[^\s:\[]{1,60}(?:\[[0-9]{1,10}\])?: )")
+_FUTURE_GRACE_S = 120.0
+_NO_TIME = Unknown(Why.MISSING, "the line has no time")
+_RELATIVE = Unknown(Why.MISSING, "the line has only the seconds since the line before it")
+_ABROAD = Unknown(Why.MISSING, "the line's month is in a language that is not read")
+# The time is followed by "host kernel: "; a driver's own identifier ("host NVRM[12]: ") is text. The journal has
+# "host unknown: " if a message came by /dev/kmsg and names no program.
+_HOST_KERNEL = re.compile(
+    r"(?:[\w.-]{1,255} )?kernel(?:\[[0-9]{1,10}\])?(?:: ?| - \S{1,40} - )|[\w.-]{1,255} unknown: "
+)
+_HOST_NVRM = re.compile(r"(?:[\w.-]{1,255} )?NVRM(?:\[[0-9]{1,10}\])?: ?")
+# What other programs put before a whole line: "gpu01: " (pdsh), "kern.log.1:12:" (grep), "> ".
+_FOREIGN = re.compile(
+    rf"[^\n]{{0,100}}?[\s:|>0-9](?=\[ {{0,8}}[0-9]{{1,9}}\.[0-9]{{6}}\] |\[(?:{_DAY}) (?:{_MONTH}) "
+    rf"|\[?[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[T ]{_CLOCK}|(?:{_MONTH}) {{1,2}}[0-9]{{1,2}} {_CLOCK}\S{{0,10}} \S+ kernel)"
+)
+
+
+@dataclass(frozen=True)
+class KernelLine:
+    """One message without its prefix.
+
+    `epoch_s` is unknown if the prefix has no time, or only seconds since boot while the boot time is unknown. `level`
+    is the kernel's, 0 (emerg) to 7 (debug); None where the line names none.
+    """
+
+    text: str
+    epoch_s: Known[float]
+    level: int | None = None
 
 
 @dataclass(frozen=True)
@@ -106,3 +178,132 @@ def _not_before(boot_epoch_s: Known[float], line: KernelLine) -> KernelLine:
     if isinstance(boot_epoch_s, Unknown) or isinstance(line.epoch_s, Unknown) or line.epoch_s >= boot_epoch_s:
         return line
     return replace(line, epoch_s=boot_epoch_s)
+
+
+def parse_line(line: str, *, now_epoch_s: float, boot_epoch_s: Known[float], names_host: bool = False) -> KernelLine:
+    """One line of any source; `names_host`: every line names its host and program (the journal).
+
+    Times without a zone (dmesg -T, syslog), or with the name of one, are taken as UTC; a date without a year is the
+    newest one that is not in the future, with one day of tolerance for the zone.
+    """
+    rest = line[:MAX_LINE].rstrip("\r\n")
+    if _KMSG_TAG.match(rest):
+        return KernelLine("", Unknown(Why.MISSING, "a tag of the message above"))
+    level, rest = _level(rest)
+    when, rest, of_syslog = _dated(_after(_FORWARDED, rest), now_epoch_s)
+    if when is None and (match := _KMSG.match(rest)):
+        when, rest = _since_boot(float(match[2]) / 1e6, boot_epoch_s, now_epoch_s), rest[match.end() :]
+        level = int(match[1]) & 7
+    elif when is None and not _SINCE_BOOT.match(rest) and (match := _FOREIGN.match(rest)):
+        when, rest, of_syslog = _dated(rest[match.end() :], now_epoch_s)
+    bare = _after(_HOST_KERNEL, rest)
+    if match := _SINCE_BOOT.match(bare):
+        when = _since_boot(float(match[1]), boot_epoch_s, now_epoch_s) if when is None else when
+        bare = _after(_HOST_KERNEL, bare[match.end() :])
+    if match := _HOST_NVRM.match(bare):
+        bare = "NVRM: " + bare[match.end() :]
+    elif (names_host or of_syslog) and bare == rest:  # else the rest is the kernel's own text
+        bare = _after(_HOST_PROGRAM, bare)
+    return KernelLine(shown(bare.rstrip(), MAX_LINE), _NO_TIME if when is None else when, level)
+
+
+def _dated(line: str, now_epoch_s: float) -> tuple[Known[float] | None, str, bool]:
+    """The time of a line that begins with a date (else None), what follows, and whether that names host and program."""
+    when: Known[float] | None = None
+    of_syslog = False
+    if match := _ISO.match(line):
+        when = _iso_time(match)
+    elif match := _DMESG_T.match(line) or _DMESG_T_ABROAD.match(line):
+        when = _dmesg_time(match)
+    elif match := _DMESG_H.match(line):
+        when = _newest(match[1], match[2], (match[3], match[4], "0"), now_epoch_s) if match[1] else _RELATIVE
+    elif match := _SYSLOG.match(line):
+        when, of_syslog = _syslog_time(match, now_epoch_s), True
+    elif match := _UNIX.match(line):
+        when, of_syslog = float(match[1]), True
+    elif match := _SYSLOG_ABROAD.match(line):
+        when, of_syslog = _newest(match[1], match[2], (match[3], match[4], match[5]), now_epoch_s), True
+    return when if when is None else plausible.dated(when), line[match.end() :] if match else line, of_syslog
+
+
+def _level(line: str) -> tuple[int | None, str]:
+    """The level before the line, if one is there, and the rest."""
+    level = None
+    if match := _DECODED.match(line):
+        level, line = _LEVELS.index(match[1]), line[match.end() :]
+    if match := _PRIORITY.match(line):
+        level, line = int(match[1]) & 7, line[match.end() :]
+    return level, line
+
+
+def _after(prefix: re.Pattern[str], line: str) -> str:
+    match = prefix.match(line)
+    return line[match.end() :] if match else line
+
+
+def _since_boot(seconds: float, boot_epoch_s: Known[float], now_epoch_s: float) -> Known[float]:
+    if isinstance(boot_epoch_s, Unknown):
+        return boot_epoch_s
+    if boot_epoch_s + seconds > now_epoch_s + _FUTURE_GRACE_S:
+        return Unknown(Why.FAILED, "more seconds since boot than the node's uptime: the line is from another boot")
+    return boot_epoch_s + seconds
+
+
+def _epoch(year: int, month: int, day: int, clock: tuple[str, str, str]) -> Known[float]:
+    hour, minute, second = (int(part) for part in clock)
+    try:
+        day_start = datetime(year, month, day, tzinfo=timezone.utc)
+        return (day_start + timedelta(hours=hour, minutes=minute, seconds=second)).timestamp()
+    except (ValueError, OverflowError):
+        return Unknown(Why.FAILED, "the line's date does not exist")
+
+
+def _iso_time(match: Match[str]) -> Known[float]:
+    year, month, day, hour, minute, second, fraction, zone = match.groups()
+    whole = _epoch(int(year), int(month), int(day), (hour, minute, second))
+    if isinstance(whole, Unknown):
+        return whole
+    return whole + float(f"0.{fraction or 0}") - _zone_s(zone)
+
+
+def _zone_s(zone: str | None) -> float:
+    if not zone or zone == "Z":
+        return 0.0
+    seconds = int(zone[1:3]) * 3600.0 + int(zone[-2:]) * 60.0
+    return -seconds if zone[0] == "-" else seconds
+
+
+def _dmesg_time(match: Match[str]) -> Known[float]:
+    month, day, hour, minute, second, year = match.groups()
+    number = _month(month)
+    return _ABROAD if number is None else _epoch(int(year), number, int(day), (hour, minute, second))
+
+
+def _syslog_time(match: Match[str], now_epoch_s: float) -> Known[float]:
+    before, month, day, after, *clock = match.groups()
+    hour, minute, second = clock
+    if year := before or after:
+        return _epoch(int(year), _MONTHS[month], int(day), (hour, minute, second))
+    return _newest(month, day, (hour, minute, second), now_epoch_s)
+
+
+def _month(name: str | None) -> int | None:
+    """The number of a month by its English name or its number; None for one of another language."""
+    return _MONTHS.get(name) or int(name) if name and (name in _MONTHS or name.isdigit()) else None
+
+
+def _newest(month: str | None, day: str, clock: tuple[str, str, str], now_epoch_s: float) -> Known[float]:
+    """The newest date without a year that is not in the future."""
+    number = _month(month)
+    if number is None or not day.isdigit():
+        return _ABROAD
+    try:
+        this_year = datetime.fromtimestamp(now_epoch_s, timezone.utc).year
+    except (ValueError, OverflowError, OSError):
+        return Unknown(Why.FAILED, "the node's clock is not a valid date")
+    # 29 February may be up to eight years ago.
+    for year in range(this_year + 1, max(this_year - 9, 0), -1):
+        when = _epoch(year, number, int(day), clock)
+        if not isinstance(when, Unknown) and when <= now_epoch_s + _DAY_S:
+            return when
+    return Unknown(Why.FAILED, "the line's date does not exist")

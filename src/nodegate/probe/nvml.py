@@ -170,10 +170,8 @@ def error_rate(code: int) -> Known[float]:
 
 def _process(data: Mapping[str, object]) -> Known[GpuProcess]:
     pid = read.integer(data, "pid")
-    if isinstance(pid, Unknown):
-        return pid
     kind, name = value_or(read.text(data, "kind"), "unknown"), value_or(read.text(data, "name"), "")
-    return GpuProcess(pid=pid, kind=kind, name=name, memory_bytes=read.integer(data, "memory_bytes"))
+    return pid if isinstance(pid, Unknown) else GpuProcess(pid, kind, name, read.integer(data, "memory_bytes"))
 
 
 def _event_reasons(mask: int) -> Known[frozenset[str]]:

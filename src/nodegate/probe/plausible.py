@@ -120,12 +120,7 @@ def _links(links: tuple[NvLink, ...]) -> Known[tuple[NvLink, ...]]:
     numbers = {link.link for link in links}
     if len(numbers) < len(links) or not all(0 <= number < _MOST_LINKS for number in numbers):
         return Unknown(Why.IMPLAUSIBLE, "NVLinks are listed twice, or by numbers that no GPU has")
-    return tuple(_link(link) for link in links)
-
-
-def _link(link: NvLink) -> NvLink:
-    changed = _impossible(link, _LINK_SPANS)
-    return replace(link, **changed) if changed else link  # type: ignore[arg-type]
+    return tuple(replace(link, **_impossible(link, _LINK_SPANS)) for link in links)  # type: ignore[arg-type]
 
 
 def _impossible(whole: object, spans: Mapping[str, Span]) -> dict[str, object]:

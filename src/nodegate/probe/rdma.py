@@ -173,10 +173,6 @@ def _address(data: Mapping[str, object]) -> str:
 
 def _netdev(name: str, entry: object) -> NetDevice:
     data = _needed(read.record(entry), f"network device {name}")
-    return NetDevice(
-        name=name,
-        carrier=read.mapped(read.counted(data, "carrier"), read.switch),
-        mtu=read.counted(data, "mtu"),
-        carrier_changes=plausible.counter(read.counted(data, "carrier_changes")),
-        address=_address(data),
-    )
+    carrier = read.mapped(read.counted(data, "carrier"), read.switch)
+    changes = plausible.counter(read.counted(data, "carrier_changes"))
+    return NetDevice(name, carrier, read.counted(data, "mtu"), changes, _address(data))

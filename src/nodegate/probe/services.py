@@ -48,16 +48,11 @@ def domain_in(written: str) -> Known[ImexDomain]:
 
 
 def _node(entry: Known[Mapping[str, object]]) -> ImexNode:
-    connections = read.mapped(read.mapping(entry, "connections"), _connections)
+    connections = read.mapping(entry, "connections")
+    if not isinstance(connections, Unknown):
+        others = [(number, read.record(each)) for number, each in connections.items()]
+        connections = {value_or(read.text(one, "host"), number): read.text(one, "status") for number, one in others}
     return read.filled(ImexNode, entry, hostname=read.text(entry, "hostName"), connections=connections)
-
-
-def _connections(entries: Mapping[str, object]) -> Mapping[str, Known[str]]:
-    found = {}
-    for number, entry in entries.items():
-        one = read.record(entry)
-        found[value_or(read.text(one, "host"), number)] = read.text(one, "status")
-    return found
 
 
 @dataclass(frozen=True)
@@ -96,19 +91,11 @@ def units_in(written: str) -> Known[Mapping[str, Service]]:
 
     A name is "nvidia-fabricmanager".
     """
-    blocks = [_properties(block) for block in re.split(r"\n\s*\n", written)]
-    units = {
-        shown(block["Id"].removesuffix(".service"), read.MAX_LABEL): _service(block)
-        for block in blocks
-        if block.get("Id")
-    }
+    units = {}
+    for text in re.split(r"\n\s*\n", written):
+        block = {name.strip(): value for name, _, value in (line.partition("=") for line in text.splitlines())}
+        if name := block.get("Id"):
+            states = [value_or(read.text(block, key), "") for key in _STATES]
+            service = Service(*states, read.counted(block, "NRestarts"))
+            units[shown(name.removesuffix(".service"), read.MAX_LABEL)] = service
     return units or Unknown(Why.FAILED, "systemctl show listed no unit")
-
-
-def _properties(block: str) -> Mapping[str, str]:
-    return {name.strip(): value for name, _, value in (line.partition("=") for line in block.splitlines())}
-
-
-def _service(block: Mapping[str, str]) -> Service:
-    load, active, low, result = (value_or(read.text(block, key), "") for key in _STATES)
-    return Service(load, active, low, result, read.counted(block, "NRestarts"))

@@ -128,9 +128,8 @@ def _deepest(states: tuple[Mapping[str, object], ...]) -> Known[int]:
 
 
 def _array(name: str, data: Mapping[str, object]) -> Array:
-    return Array(
-        shown(name), read.text(data, "array_state"), read.counted(data, "degraded"), read.text(data, "sync_action")
-    )
+    state, sync = (read.text(data, key) for key in ("array_state", "sync_action"))
+    return Array(shown(name), state, read.counted(data, "degraded"), sync)
 
 
 def _controller(name: str, data: Mapping[str, object]) -> Controller:

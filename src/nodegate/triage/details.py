@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from nodegate.knowledge.signature import Hit
 from nodegate.knowledge.signatures import find
 from nodegate.knowledge.words import Role, Side
-from nodegate.probe.kernel_line import parse_line
+from nodegate.probe.kernel_log import parse_line
 from nodegate.triage.clock import Stamp, Times
 from nodegate.triage.events import MOST_NAMES, TEXT_SHOWN, Collective, Event, Events, Reached
 from nodegate.triage.place import Place

@@ -12,7 +12,7 @@ from nodegate.knowledge.signature import Hit
 from nodegate.knowledge.signatures import find, literals
 from nodegate.knowledge.words import Role, Side
 from nodegate.knowledge.xid_lines import NONFATAL, GpuEvent, address_of, xid_said
-from nodegate.probe.kernel_line import KernelLine, parse_line
+from nodegate.probe.kernel_log import KernelLine, parse_line
 from nodegate.triage import details, place, scan
 from nodegate.triage.clock import Stamp, zone_in
 from nodegate.triage.events import TEXT_SHOWN, Event, Events, template

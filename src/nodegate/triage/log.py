@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from nodegate.probe.kernel_line import KernelLine
+from nodegate.probe.kernel_log import KernelLine
 from nodegate.triage.clock import Stamp, Times, dated, zone_in
 from nodegate.triage.place import Place
 from nodegate.triage.progress import Iteration

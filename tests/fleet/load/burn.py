@@ -10,7 +10,7 @@ from fleet.load.plan import BEGIN_S, BURN_S, Attempts, near, wire
 from fleet.machine import Machine
 from nodegate.measure.burn.document import SCHEMA, VIOLATIONS, WIRE
 from nodegate.measure.burn.run import MODES, OTHER, OWN, PHASES, other_seconds
-from nodegate.node_side.load.phases import Phase, chosen
+from nodegate.node_side.load.load import Phase, chosen
 from nodegate.records.program_run import Attempt, Plan, ProgramRun
 
 Document = dict[str, Any]

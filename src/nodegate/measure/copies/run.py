@@ -11,6 +11,7 @@ from nodegate.measure.durations import Durations
 from nodegate.measure.measurement import Measurement, Target, no_gpus, on_each_node, suspects_alone
 from nodegate.measure.own_program import run_another, run_own
 from nodegate.node_side.load import copies as program
+from nodegate.node_side.load import copying
 from nodegate.records.program_run import ProgramRun
 
 CASES = ("host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_write_ce")
@@ -42,12 +43,12 @@ def copies_of(target: Target) -> tuple[ProgramRun, ...]:
     return (own, *run_another(target, OTHER, modes, before=in_nvmls_order, timeout_s=OTHER_LIMIT_S))
 
 
-def options_for(durations: Durations) -> program.Options:
+def options_for(durations: Durations) -> copying.Options:
     """The options of the program: all pairs of GPUs in a long run, a ring of them in a shorter one."""
     seconds = durations.copies_s
     pairs = "all" if seconds >= _ALL_PAIRS_FROM_S else "ring" if seconds >= _PAIRS_FROM_S else "none"
     whole = pairs == "all"
-    return program.Options(
+    return copying.Options(
         seconds=seconds, peers=pairs, pattern_s=_PATTERNS_WITHIN_S if whole else 0.0, both_ways=whole
     )
 
@@ -55,10 +56,10 @@ def options_for(durations: Durations) -> program.Options:
 def takes_s(durations: Durations) -> float:
     """About how long it takes on a node of eight GPUs, without nvbandwidth."""
     whole = options_for(durations).both_ways
-    in_turn = (2 * program.HOST_SHARE + (program.BOTH_SHARE if whole else 0.0)) * _USUAL_GPUS
-    inside = program.DEVICE_SHARE + program.KERNELS * program.KERNEL_SHARE
+    in_turn = (2 * copying.HOST_SHARE + (copying.BOTH_SHARE if whole else 0.0)) * _USUAL_GPUS
+    inside = copying.DEVICE_SHARE + copying.KERNELS * copying.KERNEL_SHARE
     patterns_s = _PATTERNS_S if whole else 0.0
-    return durations.copies_s * (in_turn + inside + 2 * program.HOST_SHARE + program.PEER_SHARE) + patterns_s + _START_S
+    return durations.copies_s * (in_turn + inside + 2 * copying.HOST_SHARE + copying.PEER_SHARE) + patterns_s + _START_S
 
 
 def _gpus(facts: NodeFacts) -> int:

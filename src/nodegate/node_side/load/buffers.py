@@ -100,14 +100,14 @@ class Buffers:
         self.cuda.record(self._events[0], self.stream)
         if beside:
             other, stream, done = beside
-            self.cuda.after(stream, self._events[0])
+            self.cuda.call("cuStreamWaitEvent", stream, self._events[0], 0)
             for _ in range(count):
                 other(stream)
             self.cuda.record(done, stream)
         for _ in range(count):
             copy()
         if beside:
-            self.cuda.after(self.stream, done)
+            self.cuda.call("cuStreamWaitEvent", self.stream, done, 0)
         self.cuda.record(self._events[1], self.stream)
         self.wait()
         return max(self.cuda.elapsed_s(*self._events), 1e-9)

@@ -10,7 +10,7 @@ import time
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from nodegate.node_side.load import find_cublas, load, products, residents, sampler, told
-from nodegate.node_side.load.phases import Phase
+from nodegate.node_side.load.load import Phase
 from nodegate.node_side.load.turns import Turns
 from nodegate.node_side.probe import child, children, driver, reading
 from nodegate.node_side.probe.nvml_calls import ask, reading_of
@@ -105,19 +105,13 @@ def _burn_with_the_best(document: Entry, options: Options, entries: "List[Entry]
             break
         library["refused"] = refusals[0]
     else:
-        _without_library(document, options, entries, libraries, began)
+        if options.path == "cublas":
+            document["refused"] = "" if document["gpus"] else "cuBLAS was not found on this node"
+            document["gpus"] = document["gpus"] or [identity(each) for each in entries]
+        else:
+            _burn_with(document, options, entries, "", began)
+            document["library_refused"] = "; ".join("{path}: {refused}".format(**each) for each in libraries)
     document.update(libraries=libraries, library_why=find_cublas.why(document["library"], libraries))
-
-
-def _without_library(
-    document: Entry, options: Options, entries: "List[Entry]", libraries: "List[Entry]", began: float
-) -> None:
-    if options.path == "cublas":
-        document["refused"] = "" if document["gpus"] else "cuBLAS was not found on this node"
-        document["gpus"] = document["gpus"] or [identity(each) for each in entries]
-        return
-    _burn_with(document, options, entries, "", began)
-    document["library_refused"] = "; ".join("{path}: {refused}".format(**each) for each in libraries)
 
 
 def _again_with_own_kernels(document: Entry, options: Options, entries: "List[Entry]", began: float) -> None:
@@ -173,7 +167,10 @@ def refusal(entries: "List[Entry]") -> str:
     if not entries:
         return "NVML does not list GPU"
     reasons = [_in_use(each) for each in entries if not each["error"]]
-    return "; ".join([reason for reason in reasons if reason][:4]) or _shared_by_mps()
+    if any(reasons):
+        return "; ".join([reason for reason in reasons if reason][:4])
+    daemons = residents.mps_daemons()  # a control daemon alone has no process on a GPU yet: ours would start its server
+    return f"MPS runs on this node (process {daemons[0]}): {residents.STOP_MPS}" if daemons else ""
 
 
 def _in_use(gpu: Entry) -> str:
@@ -192,12 +189,6 @@ def _in_use(gpu: Entry) -> str:
         return f"{name} is shared by an MPS server (process {servers[0]}): {residents.STOP_MPS}"
     full = isinstance(used, int) and isinstance(total, int) and used > IN_USE * total
     return f"{name} has {used / 2**30:.1f} GiB of its memory in use, without a visible process" if full else ""
-
-
-def _shared_by_mps() -> str:
-    """A control daemon alone has no process on a GPU yet: our own program would start its server."""
-    daemons = residents.mps_daemons()
-    return f"MPS runs on this node (process {daemons[0]}): {residents.STOP_MPS}" if daemons else ""
 
 
 def _burn_with(document: Entry, options: Options, entries: "List[Entry]", library: str, began: float) -> None:
@@ -239,25 +230,15 @@ def _told(loaded: children.Outcome, options: Options, began: float) -> Entry:
     entry: Entry = {}
     for part in load.progress(loaded.parts, "gpu"):
         entry.update(part)  # type: ignore[call-overload]
-    started = load.started(loaded.parts)
+    started = [float(str(each)) for each in load.progress(loaded.parts, "started")]
     final: Entry = loaded.value if isinstance(loaded.value, dict) else {}
-    entry["started_s"] = None if started is None else round(started - began, 3)
-    entry["error"] = final.get("error", "") or _failure(loaded, started is not None, options)
-    entry["of_library"] = started is None and (bool(final.get("of_library")) or _in_library(loaded))
+    ended = (
+        str(loaded.unknown["detail"]) if loaded.unknown else ""
+    )  # what ended a process that did not report it itself
+    in_library = ended.rpartition(", at ")[2].startswith(("cublas", "loading /"))
+    limit_s = options.answer_limit_s if started else options.start_limit_s
+    entry["started_s"] = round(started[0] - began, 3) if started else None
+    entry["error"] = final.get("error", "") or ended.replace("ended by SIGALRM", f"no answer within {limit_s:g} s")
+    entry["of_library"] = not started and (bool(final.get("of_library")) or in_library)
     entry["phases"] = told.phases(loaded.parts)
     return entry
-
-
-def _failure(loaded: children.Outcome, started: bool, options: Options) -> str:
-    """What ended a process that did not report it itself."""
-    if not loaded.unknown:
-        return ""
-    detail = str(loaded.unknown["detail"])
-    limit_s = options.answer_limit_s if started else options.start_limit_s
-    return detail.replace("ended by SIGALRM", f"no answer within {limit_s:g} s")
-
-
-def _in_library(loaded: children.Outcome) -> bool:
-    """Whether a process was ended in a call of cuBLAS, or while it loaded it."""
-    at = str(loaded.unknown["detail"]).rpartition(", at ")[2] if loaded.unknown else ""
-    return at.startswith(("cublas", "loading /"))

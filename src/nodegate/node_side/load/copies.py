@@ -6,35 +6,28 @@ compressed JSON in base64.
 
 import functools
 import time
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, Sequence, Tuple
 
-from nodegate.node_side.load import burn, copying, link_watch, peers, told
+from nodegate.node_side.load import burn, copying, cuda, place, sampler, told
 from nodegate.node_side.load import turns as steps
+from nodegate.node_side.load.buffers import Buffers
+from nodegate.node_side.load.copying import DEVICE_SHARE, HOST_SHARE, KERNEL_SHARE, KERNELS, PEER_SHARE, Options
+from nodegate.node_side.load.place import answer_within
 from nodegate.node_side.load.turns import Turns
 from nodegate.node_side.probe import child, children, driver
 
 SCHEMA = "nodegate.copies/1"
 WIRE = b"nodegate.copies/1+zlib:"
-HOST_SHARE, DEVICE_SHARE, PEER_SHARE = 0.1, 0.1, 0.5  # of a GPU's seconds: each host copy (four), inside, its pairs
-BOTH_SHARE = 0.05  # in addition: out and in at the same time
-KERNEL_SHARE, KERNELS = 0.05, 3  # in addition: each kernel that reads and writes its memory
 _ROUND = 4096  # the kernels take whole blocks of 16 bytes
-_PART_BYTES = 1 << 20
+PEER_S, FEWEST_S = 0.3, 0.05  # of copies, for each pair
+AROUND_S = 1.0  # what a pair takes in addition: clearing and comparing
+MOST_FAILURES = 3
+ALL, RING, NONE = "all", "ring", "none"
+_SEED = 0x0C091E53
+_PART_BYTES, _PARTS_OF_PAIRS = 1 << 20, 4 << 20
 
 Entry = Dict[str, Any]
-
-
-class Options(NamedTuple):
-    """How the copies are done; docs/reference/copies-document.md."""
-
-    seconds: float
-    size: int = 512 << 20
-    kernel_size: int = 4 << 30
-    pattern_s: float = 0.0
-    both_ways: bool = False
-    peers: str = peers.ALL
-    start_limit_s: float = 60.0
-    answer_limit_s: float = 20.0
+Pair = Tuple[int, int]  # NVML indices: from, to
 
 
 def main(**options: Any) -> None:
@@ -48,9 +41,9 @@ def main(**options: Any) -> None:
 
 def limit_s(options: Options, gpus: int) -> float:
     """How long it may take at most, even if every GPU hangs at every step."""
-    pairs = gpus * gpus if options.peers == peers.ALL else gpus
+    pairs = {ALL: gpus * gpus, NONE: 0}.get(options.peers, gpus)
     own = burn.SURVEY_LIMIT_S + _limit_s(options, gpus)
-    return own + peers.limit_s(_plan(options, [], pairs, gpus), pairs) if pairs and options.peers != peers.NONE else own
+    return own + _pairs_limit_s(options, gpus, pairs) if pairs else own
 
 
 def copies(options: Options) -> Entry:
@@ -87,14 +80,10 @@ def _copy_each(document: Entry, options: Options) -> None:
     limit = _limit_s(options, len(good))
     tasks: Dict[str, child.Task] = {}
     for slot, each in enumerate(good):
-        index, host_s, device_s = each["index"], HOST_SHARE * options.seconds, DEVICE_SHARE * options.seconds
-        limits = options.start_limit_s, options.answer_limit_s
-        both_s = BOTH_SHARE * options.seconds if options.both_ways else 0.0
-        kernels = KERNEL_SHARE * options.seconds, options.kernel_size, options.pattern_s, both_s
-        job = copying.Job(slot, each["uuid"], each["pci"], options.size, host_s, device_s, *kernels, *limits)
-        tasks[f"copies {index}"] = child.Task(functools.partial(copying.run, job, turns), limit, _PART_BYTES)
-        watch = functools.partial(link_watch.run, index, slot, turns, options.answer_limit_s)
-        tasks[f"link {index}"] = child.Task(watch, limit, _PART_BYTES)
+        copy = functools.partial(copying.run, slot, each["uuid"], each["pci"], options, turns)
+        watch = functools.partial(sampler.watch_link, each["index"], slot, turns, options.answer_limit_s)
+        for what, job in (("copies", copy), ("link", watch)):
+            tasks["{} {}".format(what, each["index"])] = child.Task(job, limit, _PART_BYTES)
     outcomes = children.run(tasks)
     for each in good:
         _take(each, outcomes["copies {}".format(each["index"])], options)
@@ -118,16 +107,49 @@ def _take(entry: Entry, outcome: children.Outcome, options: Options) -> None:
 
 
 def _copy_between(document: Entry, options: Options) -> None:
-    """The copies between GPUs that are good so far."""
+    """The copies between GPUs that are good so far, one pair after the other: an entry for each pair, in any case.
+
+    They are made in a process that sees all of them. A pair that fails or hangs may make it unusable: then a new one
+    does the rest.
+    """
     good = [(each["index"], each["uuid"], each["pci"]) for each in document["gpus"] if not each["error"]]
-    pairs = peers.pairs_of(options.peers, [index for index, _, _ in good])
-    if pairs:
-        document["peers"]["copies"] = peers.run(_plan(options, good, len(pairs), len(good)), pairs)
+    left = pairs_of(options.peers, [index for index, _, _ in good])
+    pair_s = _pair_s(options, len(good), len(left))
+    until = time.monotonic() + _pairs_limit_s(options, len(good), len(left))
+    done: List[Entry] = document["peers"]["copies"]
+    failures = 0
+    while left and failures < MOST_FAILURES and time.monotonic() < until:
+        job = functools.partial(copy_between, options, pair_s, good, left)
+        outcome = children.run({"": child.Task(job, until - time.monotonic(), _PARTS_OF_PAIRS)})[""]
+        found = [part for part in outcome.parts if isinstance(part, dict) and "from" in part]
+        left = left[len(found) :]
+        done += found
+        if left and outcome.unknown:
+            why = str(outcome.unknown["detail"]).replace("ended by SIGALRM", "no answer in time")
+            done.append(_pair_entry(left.pop(0), why, begun=bool(outcome.parts)))
+        failures += 1
+    why = "no time was left" if failures < MOST_FAILURES else f"{failures} pairs before it failed"
+    done += [_pair_entry(pair, why) for pair in left]
 
 
-def _plan(options: Options, good: "List[Any]", pairs: int, gpus: int) -> peers.Plan:
-    pair_s = peers.seconds_of(PEER_SHARE * options.seconds, gpus, pairs)
-    return peers.Plan(good, options.size, pair_s, options.start_limit_s, options.answer_limit_s)
+def pairs_of(which: str, indices: "Sequence[int]") -> "List[Pair]":
+    """All ordered pairs, or each GPU with the next one and the last with the first."""
+    if which == NONE or len(indices) < 2:
+        return []
+    if which == RING:
+        return list(zip(indices, [*indices[1:], indices[0]]))
+    return [(one, other) for one in indices for other in indices if one != other]
+
+
+def _pair_s(options: Options, gpus: int, pairs: int) -> float:
+    """Seconds for each pair, if every GPU has its share for its pairs."""
+    return max(min(PEER_S, PEER_SHARE * options.seconds * gpus / max(pairs, 1)), FEWEST_S)
+
+
+def _pairs_limit_s(options: Options, gpus: int, pairs: int) -> float:
+    """How long all pairs may take at most."""
+    each_s = _pair_s(options, gpus, pairs) + AROUND_S
+    return 2 * options.start_limit_s + pairs * each_s + 2 * options.answer_limit_s
 
 
 def _longest_s(options: Options) -> Dict[int, float]:
@@ -150,3 +172,56 @@ def _limit_s(options: Options, gpus: int) -> float:
     longest = _longest_s(options)
     once = (steps.PREPARING, steps.INSIDE, steps.OUT, steps.IN)
     return gpus * longest[steps.ALONE] + sum(longest[step] for step in once) + options.answer_limit_s
+
+
+def copy_between(options: Options, pair_s: float, gpus: "Sequence[Any]", pairs: "Sequence[Pair]") -> None:
+    """In a child: send an entry for each pair, up to the first that fails."""
+    place.see_only([uuid for _, uuid, _ in gpus])
+    answer_within(options.start_limit_s)
+    api = cuda.Cuda()
+    ready: Dict[int, Buffers] = {}
+    failed: Dict[int, str] = {}
+    for index, _, pci in gpus:
+        answer_within(options.start_limit_s)
+        try:
+            ready[index] = Buffers(api, pci, options.size, options.answer_limit_s)
+            ready[index].fill(_SEED)
+        except cuda.CudaError as error:
+            ready.pop(index, None)
+            failed[index] = f"GPU {index}: {error}"
+    answer_within(0)
+    child.emit({"ready": len(ready)})
+    for pair in pairs:
+        broken = [failed[index] for index in pair if index not in ready]
+        if broken:
+            child.emit(_pair_entry(pair, broken[0]))
+            continue
+        try:
+            child.emit(_between(ready[pair[0]], ready[pair[1]], pair, options, pair_s))
+        except cuda.CudaError as error:
+            child.emit(_pair_entry(pair, str(error), begun=True))
+            return
+
+
+def _between(source: Buffers, target: Buffers, pair: Pair, options: Options, pair_s: float) -> Entry:
+    api = source.cuda
+    answer_within(options.answer_limit_s)
+    direct = bool(api.number("cuDeviceCanAccessPeer", source.device, target.device))
+    for one, other in ((source, target), (target, source)) if direct else ():
+        api.use(one.context)
+        api.enable_peer(other.context)
+    api.use(target.context)
+    target.clear()
+    api.use(source.context)
+    ends = target.target, target.context, source.source, source.context
+    copy = functools.partial(
+        api.call, "cuMemcpyPeerAsync", *ends, options.size, source.stream
+    )  # over the host if need be
+    found = source.timed(copy, pair_s)
+    api.use(target.context)
+    wrong, first = target.differences()
+    return dict(_pair_entry(pair, "", begun=True), direct=direct, wrong_words=wrong, first_word=first, **found)
+
+
+def _pair_entry(pair: Pair, error: str, *, begun: bool = False) -> Entry:
+    return {"from": pair[0], "to": pair[1], "begun": begun, "error": error}

@@ -13,36 +13,36 @@ from nodegate.node_side.load.memory import Memory
 from nodegate.node_side.load.place import answer_within
 from nodegate.node_side.probe import child
 
+HOST_SHARE, DEVICE_SHARE, PEER_SHARE = 0.1, 0.1, 0.5  # of a GPU's seconds: each host copy (four), inside, its pairs
+BOTH_SHARE = 0.05  # in addition: out and in at the same time
+KERNEL_SHARE, KERNELS = 0.05, 3  # in addition: each kernel that reads and writes its memory
 OUT, IN, BOTH, INSIDE = "device_to_host", "host_to_device", "both_ways", "device"
+_TO_HOST, _FROM_HOST, _WITHIN = "cuMemcpyDtoHAsync_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoDAsync_v2"
 ALONE, AT_ONCE = "alone", "at once"
 _SEEDS = {ALONE: 0x0C091E51, AT_ONCE: 0x0C091E52}
 
 
-class Job(NamedTuple):
-    """What one GPU is to do; sizes are bytes."""
+class Options(NamedTuple):
+    """How the copies are done; docs/reference/copies-document.md."""
 
-    slot: int
-    uuid: str
-    pci: str
-    size: int
-    host_s: float
-    device_s: float
-    kernel_s: float
-    kernel_bytes: int
-    pattern_s: float
-    both_s: float
-    start_limit_s: float
-    answer_limit_s: float
+    seconds: float
+    size: int = 512 << 20
+    kernel_size: int = 4 << 30
+    pattern_s: float = 0.0
+    both_ways: bool = False
+    peers: str = "all"
+    start_limit_s: float = 60.0
+    answer_limit_s: float = 20.0
 
 
-def run(job: Job, turns: steps.Turns) -> Dict[str, str]:
-    """Do all copies. Returns {"error": text}."""
-    turns.say(job.slot, steps.PREPARING)
-    child.emit({"place": place.go_beside(job.pci)})
-    place.see_only([job.uuid])
+def run(slot: int, uuid: str, pci: str, options: Options, turns: steps.Turns) -> Dict[str, str]:
+    """Do all copies of one GPU. Returns {"error": text}."""
+    turns.say(slot, steps.PREPARING)
+    child.emit({"place": place.go_beside(pci)})
+    place.see_only([uuid])
     try:
-        answer_within(job.start_limit_s)
-        gpu = _Gpu(job, turns)
+        answer_within(options.start_limit_s)
+        gpu = _Gpu(slot, pci, options, turns)
         answer_within(0)
         gpu.alone()
         gpu.inside()
@@ -51,60 +51,62 @@ def run(job: Job, turns: steps.Turns) -> Dict[str, str]:
     except cuda.CudaError as error:
         return {"error": str(error)}
     finally:
-        turns.say(job.slot, steps.ENDED)
+        turns.say(slot, steps.ENDED)
     return {"error": ""}
 
 
 class _Gpu:
     """The GPU with its buffers, and one in pinned host memory."""
 
-    def __init__(self, job: Job, turns: steps.Turns) -> None:
-        self.job, self.turns = job, turns
+    def __init__(self, slot: int, pci: str, options: Options, turns: steps.Turns) -> None:
+        self.slot, self.options, self.turns = slot, options, turns
         self.cuda = cuda.Cuda()
-        self.buffers = buffers.Buffers(self.cuda, job.pci, job.size, job.answer_limit_s)
-        self.host = self.cuda.allocate_host(job.size)
+        self.buffers = buffers.Buffers(self.cuda, pci, options.size, options.answer_limit_s)
+        self.host = self.cuda.allocate_host(options.size)
+        self.copies = {
+            OUT: lambda of: self.cuda.call(_TO_HOST, self.host, of.source, options.size, of.stream),
+            IN: lambda of: self.cuda.call(_FROM_HOST, of.target, self.host, options.size, of.stream),
+            INSIDE: lambda of: self.cuda.call(_WITHIN, of.target, of.source, options.size, of.stream),
+        }
 
     def alone(self) -> None:
         """To the host and back, while no other GPU does."""
-        self.turns.say(self.job.slot, steps.WAITING)
-        self.turns.wait([self.turns.watcher(self.job.slot)], steps.WAITING)
-        self.turns.wait(range(self.job.slot), steps.INSIDE)
-        self.turns.say(self.job.slot, steps.ALONE)
+        self.turns.say(self.slot, steps.WAITING)
+        self.turns.wait([self.turns.watcher(self.slot)], steps.WAITING)
+        self.turns.wait(range(self.slot), steps.INSIDE)
+        self.turns.say(self.slot, steps.ALONE)
         self.prepare(ALONE)
-        self.copy_out(ALONE)
-        self.copy_in(ALONE)
-        if self.job.both_s:
+        self.copy(OUT, ALONE)
+        self.copy(IN, ALONE)
+        if self.options.both_ways:
             self.copy_both()
-        self.turns.say(self.job.slot, steps.INSIDE)
+        self.turns.say(self.slot, steps.INSIDE)
         self.compare_host(ALONE)
 
     def inside(self) -> None:
         """From one place of its memory to another, by the copy engine and by kernels; all of it in a long run."""
-        of, job = self.buffers, self.job
+        of, options = self.buffers, self.options
         of.clear()
-        self._time(INSIDE, ALONE, lambda: self.cuda.copy(of.target, of.source, job.size, of.stream), job.device_s)
+        self.copy(INSIDE, ALONE, DEVICE_SHARE)
         wrong, first = of.differences()
         self._tell(INSIDE, ALONE, wrong, first)
         memory = Memory(of)
-        memory.speeds(job.kernel_s, job.kernel_bytes)
-        if job.pattern_s:
+        memory.speeds(KERNEL_SHARE * options.seconds, options.kernel_size)
+        if options.pattern_s:
             of.give_back()
-            memory.patterns(job.pattern_s)
+            memory.patterns(options.pattern_s)
             of.take()
 
     def at_once(self) -> None:
         """To the host, then back, each together with all other GPUs."""
         everyone = range(self.turns.slots)
         self.prepare(AT_ONCE)
-        for ready, step, copy in (
-            (steps.READY_OUT, steps.OUT, self.copy_out),
-            (steps.READY_IN, steps.IN, self.copy_in),
-        ):
-            self.turns.say(self.job.slot, ready)
+        for ready, step, what in ((steps.READY_OUT, steps.OUT, OUT), (steps.READY_IN, steps.IN, IN)):
+            self.turns.say(self.slot, ready)
             self.turns.wait(everyone, ready)
-            self.turns.say(self.job.slot, step)
-            copy(AT_ONCE)
-        self.turns.say(self.job.slot, steps.ENDED)
+            self.turns.say(self.slot, step)
+            self.copy(what, AT_ONCE)
+        self.turns.say(self.slot, steps.ENDED)
         self.compare_host(AT_ONCE)
 
     def prepare(self, when: str) -> None:
@@ -112,41 +114,32 @@ class _Gpu:
         self.buffers.fill(_SEEDS[when])
         self.buffers.clear()
 
-    def copy_out(self, when: str) -> None:
-        """The pattern to the host."""
-        of, job = self.buffers, self.job
-        self._time(OUT, when, lambda: self.cuda.copy_out(self.host, of.source, job.size, of.stream), job.host_s)
-
-    def copy_in(self, when: str) -> None:
-        """The pattern from the host."""
-        of, job = self.buffers, self.job
-        self._time(IN, when, lambda: self.cuda.copy_in(of.target, self.host, job.size, of.stream), job.host_s)
+    def copy(self, what: str, when: str, share: float = HOST_SHARE) -> None:
+        """The pattern to the host, from there, or inside the GPU."""
+        self._time(what, when, functools.partial(self.copies[what], self.buffers), share)
 
     def copy_both(self) -> None:
         """Half of the pattern to the host and the other half from there at the same time, each by its own stream."""
-        of, half = self.buffers, self.job.size // 2
+        of, half = self.buffers, self.options.size // 2
         here, there = of.target + half, self.host + half
-
-        def out(stream: int) -> None:
-            self.cuda.copy_out(self.host, of.source, half, stream)
-
-        copy = functools.partial(self.cuda.copy_in, here, there, half, of.stream)
-        self._time(BOTH, ALONE, copy, self.job.both_s, 2 * half, out)
+        out = functools.partial(self.cuda.call, _TO_HOST, self.host, of.source, half)
+        copy = functools.partial(self.cuda.call, _FROM_HOST, here, there, half, of.stream)
+        self._time(BOTH, ALONE, copy, BOTH_SHARE, 2 * half, out)
 
     def compare_host(self, when: str) -> None:
         """Whether what went to the host and came back is still the pattern, and where it was lost."""
         seed = _SEEDS[when]
         wrong, first = self.buffers.differences()
-        sampled = buffers.wrong_in(self.host, self.job.size, seed)
-        if first is None:
-            lost_on_way_out = sampled > 0
-        else:
+        sampled = buffers.wrong_in(self.host, self.options.size, seed)
+        lost_on_way_out = sampled > 0
+        if first is not None:
             lost_on_way_out = buffers.word_at(self.host, first) != operands.word(first, seed)
         self._tell(OUT if lost_on_way_out else IN, when, max(wrong, sampled), first)
 
-    def _time(self, what: str, when: str, copy: "Callable[[], None]", seconds: float, *more: Any) -> None:
+    def _time(self, what: str, when: str, copy: "Callable[[], None]", share: float, *more: Any) -> None:
+        seconds = share * self.options.seconds
         child.emit({"copy": dict(self.buffers.timed(copy, seconds, *more), what=what, when=when)})
 
     def _tell(self, what: str, when: str, wrong: int, first: object) -> None:
-        data = {"when": when, "what": what, "bytes": self.job.size, "wrong_words": wrong, "first_word": first}
+        data = {"when": when, "what": what, "bytes": self.options.size, "wrong_words": wrong, "first_word": first}
         child.emit({"data": data})

@@ -92,7 +92,10 @@ class Cuda:
         child.note(name)
         number = self._function(name)(*args)
         if number:
-            raise CudaError(f"{name} {about}".strip(), number, self.error_name(number), _MORE.get(number, ""))
+            text = ctypes.c_char_p()  # CUDA_ERROR_ECC_UNCORRECTABLE for 214
+            self._function("cuGetErrorName")(number, ctypes.byref(text))
+            said = (text.value or b"unknown error").decode("ascii", "replace")
+            raise CudaError(f"{name} {about}".strip(), number, said, _MORE.get(number, ""))
 
     def _function(self, name: str) -> Any:
         try:
@@ -102,13 +105,7 @@ class Cuda:
         function.argtypes, function.restype = _PROTOTYPES[name], _int
         return function
 
-    def error_name(self, number: int) -> str:
-        """CUDA_ERROR_ECC_UNCORRECTABLE for 214."""
-        text = ctypes.c_char_p()
-        self._function("cuGetErrorName")(number, ctypes.byref(text))
-        return (text.value or b"unknown error").decode("ascii", "replace")
-
-    def _number(self, name: str, *args: Any, about: str = "") -> int:
+    def number(self, name: str, *args: Any, about: str = "") -> int:
         """The number that a function writes to its first argument, an int."""
         value = _int()
         self.call(name, ctypes.byref(value), *args, about=about)
@@ -122,11 +119,11 @@ class Cuda:
 
     def device(self, bus_id: str) -> int:
         """The device at a PCI address ("00000000:5D:00.0", as NVML writes it)."""
-        return self._number("cuDeviceGetByPCIBusId", bus_id.encode("ascii"), about=bus_id)
+        return self.number("cuDeviceGetByPCIBusId", bus_id.encode("ascii"), about=bus_id)
 
     def attribute(self, device: int, which: int) -> int:
         """A CUdevice_attribute."""
-        return self._number("cuDeviceGetAttribute", which, device)
+        return self.number("cuDeviceGetAttribute", which, device)
 
     def context(self, device: int) -> int:
         """The primary context of a device (the one that cuBLAS uses too), made current for this thread."""
@@ -138,10 +135,6 @@ class Cuda:
     def use(self, context: int) -> None:
         """Make a context current for this thread."""
         self.call("cuCtxSetCurrent", context)
-
-    def can_access(self, device: int, peer: int) -> bool:
-        """Whether a device can read and write the memory of another."""
-        return bool(self._number("cuDeviceCanAccessPeer", device, peer))
 
     def enable_peer(self, peer_context: int) -> None:
         """Let the current context read and write the memory of another; no error if it may already."""
@@ -175,22 +168,6 @@ class Cuda:
         self.call("cuMemcpyDtoH_v2", ctypes.addressof(buffer), address, size)
         return buffer.raw
 
-    def copy_in(self, to: int, host: int, size: int, stream: int) -> None:
-        """Queue a copy from pinned host memory."""
-        self.call("cuMemcpyHtoDAsync_v2", to, host, size, stream)
-
-    def copy_out(self, host: int, source: int, size: int, stream: int) -> None:
-        """Queue a copy to pinned host memory."""
-        self.call("cuMemcpyDtoHAsync_v2", host, source, size, stream)
-
-    def copy(self, to: int, source: int, size: int, stream: int) -> None:
-        """Queue a copy inside a device."""
-        self.call("cuMemcpyDtoDAsync_v2", to, source, size, stream)
-
-    def copy_peer(self, to: "Tuple[int, int]", source: "Tuple[int, int]", size: int, stream: int) -> None:
-        """Queue a copy between two devices, each end (address, context); over the host if there is no better way."""
-        self.call("cuMemcpyPeerAsync", *to, *source, size, stream)
-
     def set_words(self, address: int, word: int, count: int, stream: int) -> None:
         """Queue the filling of `count` 32-bit words."""
         self.call("cuMemsetD32Async", address, word, count, stream)
@@ -210,10 +187,6 @@ class Cuda:
     def record(self, event: int, stream: int) -> None:
         """Queue the event."""
         self.call("cuEventRecord", event, stream)
-
-    def after(self, stream: int, event: int) -> None:
-        """Let what is queued in a stream from now on wait for an event."""
-        self.call("cuStreamWaitEvent", stream, event, 0)
 
     def elapsed_s(self, start: int, end: int) -> float:
         """Seconds between two events that have happened; resolution about half a microsecond."""

@@ -5,14 +5,14 @@ what a GPU did before it hung or failed stays. They are described in docs/refere
 """
 
 import array
+import re
 import time
 import zlib
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Sequence, Tuple
 
-from nodegate.node_side.load import cuda, narrow, operands, own, phases, place
+from nodegate.node_side.load import cublas, cuda, operands, own, place
 from nodegate.node_side.load import turns as steps
 from nodegate.node_side.load.cublas import Cublas, CublasError
-from nodegate.node_side.load.phases import Phase
 from nodegate.node_side.probe import child
 
 CHUNK_S = 0.5  # of products before they are compared
@@ -23,6 +23,18 @@ _PIECE = 16 << 20
 _FILLED = 0.9  # of the free memory
 _LEFT = 0.9  # of that, for matrices beside what fp8 and fp4 need before them
 _NONE = 0xFFFFFFFF
+# Compute capabilities of the chips that do fp64 at half the rate of fp32; on the others it is 1/32 to 1/64: no load.
+_FP64 = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
+_FP64_CUT = re.compile(r"\bH(?:20|800)\b")  # boards of such a chip that are sold without it
+_FROM = {"fp8": (8, 9), "fp4": (10, 0)}  # the first chips that have it
+
+
+class Phase(NamedTuple):
+    """A dtype, its seconds, and the size of its matrices."""
+
+    dtype: str
+    seconds: float
+    matrix: int
 
 
 class Job(NamedTuple):
@@ -64,6 +76,31 @@ def run(job: Job, turns: steps.Turns) -> Dict[str, object]:
     return {"error": "", "of_library": False}
 
 
+def chosen(
+    phases: "Sequence[Phase]", capability: "Tuple[int, ...]", name: str, own_kernels: bool
+) -> "Tuple[List[Phase], Dict[str, str]]":
+    """(what this GPU is burned in, {dtype that is left out: why}); the first phase stays, and gets their time."""
+    why = {phase.dtype: _why_not(phase.dtype, capability, name, own_kernels) for phase in phases[1:]}
+    return without(phases, {dtype: text for dtype, text in why.items() if text})
+
+
+def without(phases: "Sequence[Phase]", left_out: "Dict[str, str]") -> "Tuple[List[Phase], Dict[str, str]]":
+    """The phases without some, whose time the first one gets."""
+    kept = [phase for phase in phases if phase is phases[0] or phase.dtype not in left_out]
+    gained = sum(phase.seconds for phase in phases) - sum(phase.seconds for phase in kept)
+    return [kept[0]._replace(seconds=kept[0].seconds + gained), *kept[1:]], left_out
+
+
+def _why_not(dtype: str, capability: "Tuple[int, ...]", name: str, own_kernels: bool) -> str:
+    if dtype == "fp64" and (capability not in _FP64 or _FP64_CUT.search(name)):
+        return "this board has hardly any units for it"
+    if dtype not in _FROM:
+        return ""
+    if capability < _FROM[dtype]:
+        return "this GPU does not have it"
+    return "nodegate has no kernel of its own for it" if own_kernels else ""
+
+
 class _Gpu:
     """The GPU with its context, its kernels and one large piece of its memory."""
 
@@ -71,13 +108,13 @@ class _Gpu:
         self.job = job
         self.cuda = cuda.Cuda()
         self.device = self.cuda.device(job.pci)
-        self.capability = own.capability(self.cuda, self.device)
+        self.capability = tuple(self.cuda.attribute(self.device, each) for each in (cuda.MAJOR, cuda.MINOR))  # (9, 0)
         processors = self.cuda.attribute(self.device, cuda.MULTIPROCESSORS)
         self.cuda.context(self.device)
         self.stream = self.cuda.stream()
         self.words = own.Words(self.cuda, self.stream)
         self.cublas = Cublas(job.library, self.stream) if job.library else None
-        self.narrow: Dict[str, narrow.Narrow] = {}
+        self.narrow: Dict[str, cublas.Narrow] = {}
         self.phases, left_out = self._phases()
         self.size = int(self.cuda.memory()[0] * _FILLED) & ~0xFF
         self.memory = self.cuda.allocate(self.size)
@@ -94,21 +131,21 @@ class _Gpu:
 
     def _phases(self) -> "Tuple[List[Phase], Dict[str, str]]":
         """What this GPU is burned in, and what is left out; chooses the algorithms of fp8 and fp4."""
-        found, left_out = phases.chosen(self.job.phases, self.capability, self.job.name, self.cublas is None)
-        wanted = [phase for phase in found if phase.dtype in narrow.DTYPES]
+        found, left_out = chosen(self.job.phases, self.capability, self.job.name, self.cublas is None)
+        wanted = [phase for phase in found if phase.dtype in cublas.NARROW]
         if not wanted or not self.cublas:
             return found, left_out
         free = self.cuda.memory()[0]
         n = own.that_fits(wanted[0].matrix, operands.BYTES["bf16"], int(_LEFT * free * _FILLED))
-        room = narrow.room(self.cuda, self.stream, n, free)
-        refused = {phase.dtype: self._why_not(self.cublas, phase.dtype, room) for phase in wanted}
+        room = cublas.room(self.cuda, self.stream, n, free)
+        refused = {phase.dtype: self._refusal(self.cublas, phase.dtype, room) for phase in wanted}
         refused = {dtype: why for dtype, why in refused.items() if why}
-        return phases.without(found, dict(left_out, **refused)) if refused else (found, left_out)
+        return without(found, dict(left_out, **refused)) if refused else (found, left_out)
 
-    def _why_not(self, cublas: Cublas, dtype: str, room: narrow.Room) -> str:
+    def _refusal(self, library: Cublas, dtype: str, room: cublas.Room) -> str:
         """Why this library cannot multiply this type; empty where it can, and then its algorithm is chosen."""
         try:
-            self.narrow[dtype] = narrow.Narrow(cublas, self.stream, dtype, room)
+            self.narrow[dtype] = cublas.Narrow(library, self.stream, dtype, room)
         except CublasError as error:
             return str(error)
         return ""
@@ -122,7 +159,7 @@ class _Ring:
         self.gpu, self.number, self.phase = gpu, number, gpu.phases[number]
         dtype = self.dtype = self.phase.dtype
         self.kernel = None if gpu.cublas else own.Product(gpu.cuda, gpu.stream, dtype, gpu.capability)
-        self.result = operands.result_of(dtype)
+        self.result = operands.RESULTS.get(dtype, dtype)
         self.narrow = gpu.narrow.get(dtype)
         matrix = self.narrow.n if self.narrow else self.phase.matrix
         self.n = own.that_fits(matrix, operands.BYTES[self.result], gpu.size)
@@ -238,9 +275,3 @@ class _Ring:
 def progress(parts: "List[object]", what: str) -> "List[object]":
     """The parts of one kind."""
     return [part[what] for part in parts if isinstance(part, dict) and what in part]
-
-
-def started(parts: "List[object]") -> Optional[float]:
-    """When the load of this GPU began."""
-    found = progress(parts, "started")
-    return float(str(found[0])) if found else None

@@ -19,8 +19,6 @@ _TRIES = 8
 _ROUND = 1 << 16
 _HUNDREDTH = 100
 
-Entry = Dict[str, object]
-
 
 class Pass(NamedTuple):
     """One pattern: all of the memory is written, then all of it is checked."""
@@ -37,37 +35,6 @@ class Pass(NamedTuple):
 PASSES = [Pass(kernels.ADDRESS, 0, flip) for flip in (0, _FLIP)]
 PASSES += [Pass(kernels.HASH, _SEED, flip) for flip in (0, _FLIP)]
 PASSES += [Pass(kernels.WALK, key, flip) for key in range(32) for flip in (0, _FLIP)]
-
-
-class _Tested:
-    """What is known of a GPU's memory after some passes."""
-
-    def __init__(self, size: int, total: int) -> None:
-        self.size, self.total = size, total
-        self.passes = self.words = self.bits = 0
-        self.wrong: List[List[object]] = []
-
-    def add(self, each: Pass, found: "List[kernels.Found]") -> None:
-        """One more pass."""
-        self.passes += 1
-        for piece in found:
-            self.words += piece.words
-            self.bits |= piece.bits
-            self.wrong += [[str(each), 4 * wrong.number, wrong.expected, wrong.found] for wrong in piece.kept]
-        del self.wrong[_KEPT:]
-
-    def entry(self, seconds: float) -> Entry:
-        """As the document has it."""
-        return {
-            "bytes": self.size,
-            "total_bytes": self.total,
-            "passes": self.passes,
-            "planned": len(PASSES),
-            "seconds": round(seconds, 2),
-            "wrong_words": self.words,
-            "bits": self.bits,
-            "wrong": self.wrong,
-        }
 
 
 class Memory:
@@ -137,14 +104,20 @@ class Memory:
         """Write and check all free memory, pattern after pattern, for so many seconds at most; sends how far it is."""
         began = time.monotonic()
         size = self._allocate()
-        tested = _Tested(size, self.cuda.memory()[1])
-        child.emit({"memory": tested.entry(0.0)})
+        tested: Dict[str, Any] = {"bytes": size, "total_bytes": self.cuda.memory()[1], "passes": 0}
+        tested.update(planned=len(PASSES), seconds=0.0, wrong_words=0, bits=0, wrong=[])
+        child.emit({"memory": tested})
         for each in PASSES:
             if time.monotonic() - began > seconds:
                 break
             self._write(self._block, size, each)
-            tested.add(each, self._check(self._block, size, each))
-            child.emit({"memory": tested.entry(time.monotonic() - began)})
+            for piece in self._check(self._block, size, each):
+                tested["wrong_words"] += piece.words
+                tested["bits"] |= piece.bits
+                kept = [[str(each), 4 * wrong.number, wrong.expected, wrong.found] for wrong in piece.kept]
+                tested["wrong"] = (tested["wrong"] + kept)[:_KEPT]
+            tested.update(passes=tested["passes"] + 1, seconds=round(time.monotonic() - began, 2))
+            child.emit({"memory": tested})
         with answering(self.of.answer_limit_s):
             self.cuda.free(self._block)
 

@@ -3,15 +3,15 @@
 * `read`, `copy`, `triad` are for the clock: each thread has four loads of 16 bytes under way (triad: eight), a block
   takes 16 KiB at a time, and as many blocks as all multiprocessors hold share the whole. `read` adds up all words;
   triad is a = b + 3 c in whole numbers, so that its result is exact.
-* `write` and `check` are for patterns: a word is made from its number alone, by one of three rules (`word`). `check`
-  counts what differs, collects the bits that do, and keeps the first words that its threads met, as they were read.
+* `write` and `check` are for patterns: a word is made from its number alone, by one of three rules. `check` counts
+  what differs, collects the bits that do, and keeps the first words that its threads met, as they were read.
 
 Verified as those of products.py are (tests/node_side/test_memory_kernels.py). No GPU has run them.
 """
 
 from typing import List, NamedTuple
 
-from nodegate.node_side.load import operands, ptx
+from nodegate.node_side.load import ptx
 
 THREADS = ptx.THREADS
 VECTOR = 16  # bytes of one load
@@ -20,12 +20,13 @@ TILE = THREADS * VECTOR * IN_FLIGHT  # bytes that a block takes at a time
 BLOCKS = 8  # for each multiprocessor: 2048 threads, all that it holds
 READ, COPY, TRIAD = "read", "copy", "triad"
 OPERANDS = {READ: 1, COPY: 2, TRIAD: 3}  # how often a byte is moved
+# By a hash of a word's number and a key; by one bit, which moves on with each word; by the address: even words hold its
+# lower half, odd ones the upper. All of these with the bits of `other` turned.
 HASH, WALK, ADDRESS = "hash", "walk", "address"
 RULES = (HASH, WALK, ADDRESS)
 FACTOR = 3  # of triad
 MOST_QUADS = 1 << 28  # of one check: its counts are words of 32 bits
 _HIGH = 0x7FEB352D
-_32 = 0xFFFFFFFF
 
 KEPT = 16  # wrong words that a check keeps
 _HEAD_WORDS, _ENTRY_WORDS = 4, 4
@@ -55,24 +56,6 @@ def found_in(words: "List[int]") -> Found:
         low, high, expected, found = words[_HEAD_WORDS + _ENTRY_WORDS * each :][:_ENTRY_WORDS]
         kept.append(Wrong(high << 32 | low, expected, found))
     return Found(words[0], words[1], kept)
-
-
-def word(rule: str, number: int, key: int, other: int) -> int:
-    """The word of this number by a rule.
-
-    HASH: a hash of its number and `key`. WALK: one bit, which moves on with each word. ADDRESS: even words hold the
-    lower half of their address, odd ones the upper. All of these with the bits of `other` turned. TRIAD: what triad
-    makes of two hashes, with the keys `key` and `other`.
-    """
-    if rule == WALK:
-        return (1 << ((number + key) & 31)) ^ other
-    if rule == ADDRESS:
-        return ((number >> 30 if number & 1 else number << 2) & _32) ^ other
-    low, high = number & _32, number >> 32
-    hashed = operands.word(low, (key + high * _HIGH) & _32)
-    if rule == TRIAD:
-        return (hashed + FACTOR * operands.word(low, (other + high * _HIGH) & _32)) & _32
-    return hashed ^ other
 
 
 def text() -> str:

@@ -13,9 +13,9 @@ _32 = 0xFFFFFFFF
 SEED_LEFT, SEED_RIGHT = 0x0B5EED01, 0x0B5EED02
 
 
-# Bytes of an element; fp8 and fp4 have results of another type.
+# Bytes of an element; fp8 and fp4 have results of another type, all others of their own.
 BYTES = {"fp8": 1, "bf16": 2, "fp32": 4, "fp64": 8}
-_RESULTS = {"fp8": "bf16", "fp4": "bf16"}
+RESULTS = {"fp8": "bf16", "fp4": "bf16"}
 
 
 class Masks(NamedTuple):
@@ -68,11 +68,6 @@ def row(dtype: str, number: int, n: int, seed: int) -> "List[float]":
         hashed = word(position, seed)
         words.append(hashed & masks.and1 | masks.or1 if position % 2 else hashed & masks.and0 | masks.or0)
     return values(dtype, struct.pack(f"<{len(words)}I", *words))
-
-
-def result_of(dtype: str) -> str:
-    """The type of a product's elements."""
-    return _RESULTS.get(dtype, dtype)
 
 
 def _e4m3(byte: int) -> float:

@@ -18,11 +18,6 @@ def that_fits(matrix: int, size: int, room: int) -> int:
     return n
 
 
-def capability(api: cuda.Cuda, device: int) -> "Tuple[int, int]":
-    """(9, 0) for Hopper."""
-    return api.attribute(device, cuda.MAJOR), api.attribute(device, cuda.MINOR)
-
-
 class Words:
     """Memory as 32-bit words: filled by a hash, and compared."""
 

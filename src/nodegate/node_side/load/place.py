@@ -3,9 +3,10 @@
 import contextlib
 import os
 import signal
-from typing import Dict, Iterator, List, Sequence, Set
+from typing import Dict, Iterator, List, Sequence
 
 from nodegate.node_side.probe import files, pci
+from nodegate.node_side.seats import cpus_in
 
 # Settings of a login that would change what is measured, load foreign code, or write to the disk.
 _FOREIGN = (
@@ -14,7 +15,6 @@ _FOREIGN = (
     *("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PIPE_DIRECTORY", "NVIDIA_TF32_OVERRIDE"),
 )
 _FOREIGN_PREFIXES = ("CUBLAS",)  # CUBLASLT_* and cuBLAS's switches for emulated precision
-_MOST_CPUS = 8192
 _LINK = ("current_link_speed", "max_link_speed", "current_link_width", "max_link_width")
 
 
@@ -54,12 +54,13 @@ def go_beside(bus_id: str) -> Dict[str, object]:
     listed = files.plain(folder + "local_cpulist").strip()
     found: Dict[str, object] = {"cpus": listed, "numa_node": files.plain(folder + "numa_node").strip(), "error": ""}
     found["above"] = _above(address)
+    cpus = cpus_in(listed)
+    if not cpus:
+        return dict(found, error=f"sysfs lists no CPU next to it: {listed[:40]!r}")
     try:
-        os.sched_setaffinity(0, cpus_of(listed))
+        os.sched_setaffinity(0, cpus)
     except OSError as error:
         found["error"] = f"no CPU next to it may be used: {error.strerror}"
-    except ValueError:
-        found["error"] = f"sysfs lists no CPU next to it: {listed[:40]!r}"
     return found
 
 
@@ -69,14 +70,3 @@ def _above(address: str) -> "List[List[str]]":
         [each, *(files.plain(f"{pci.FOLDER}/{each}/{name}").strip() for name in _LINK)]
         for each in reversed(pci.above(address))
     ]
-
-
-def cpus_of(listed: str) -> "Set[int]":
-    """The numbers in "0-3,8". Raises ValueError: it is not such a list, or an empty one."""
-    found: List[int] = []
-    for part in listed.split(","):
-        first, _, last = part.partition("-")
-        found.extend(range(int(first), min(int(last or first), _MOST_CPUS) + 1))
-    if not found:
-        raise ValueError("an empty list")
-    return set(found)

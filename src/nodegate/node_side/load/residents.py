@@ -25,7 +25,7 @@ def is_mps(name: str) -> bool:
 
 def mps_daemons() -> "List[int]":
     """The processes of MPS on this node: with a control daemon, every CUDA program would start a server."""
-    return [process.pid for process in system.listed() if is_mps(process.comm)]
+    return [process.pid for process in system.visible() if is_mps(process.comm)]
 
 
 def _named(name: str) -> str:

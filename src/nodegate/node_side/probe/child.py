@@ -82,18 +82,14 @@ def become(task: Task, notes: mmap.mmap, deadline: float, result_fd: int, parent
         for fd in (0, 1, 2):
             os.dup2(null, fd)
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-        _send(_result_of(task))
+        try:
+            _send({"value": task.function()})
+        except CannotRead as error:
+            _send({"unknown": error.reading})
+        except Exception as error:
+            _send({"unknown": unknown("failed", f"{type(error).__name__}: {error}")})
     finally:
         os._exit(0)
-
-
-def _result_of(task: Task) -> Dict[str, object]:
-    try:
-        return {"value": task.function()}
-    except CannotRead as error:
-        return {"unknown": error.reading}
-    except Exception as error:
-        return {"unknown": unknown("failed", f"{type(error).__name__}: {error}")}
 
 
 def _send(message: Dict[str, object]) -> None:

@@ -59,14 +59,15 @@ def end_all() -> None:
         except OSError:  # no child is left
             return
         if pid == 0:
-            for left in _children_of(os.getpid()):
-                _kill(left)
+            for left in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
+                if _stat_fields(left)[1:2] == [str(os.getpid())]:
+                    _kill(left)
             time.sleep(0.005)
 
 
 def where_it_hangs(pid: int) -> str:
     """Where in the kernel a process waits that SIGKILL does not end."""
-    state = (_stat_fields(str(pid)) or ["?"])[0]
+    state = (_stat_fields(pid) or ["?"])[0]
     try:
         with open(f"/proc/{pid}/wchan") as file:
             place = file.read(100)
@@ -77,7 +78,7 @@ def where_it_hangs(pid: int) -> str:
 
 def is_runnable(pid: int) -> bool:
     """Whether a process could go on if a processor were free, or has one: it waits for nothing else."""
-    return _stat_fields(str(pid))[:1] == ["R"]
+    return _stat_fields(pid)[:1] == ["R"]
 
 
 def signal_name(number: int) -> str:
@@ -136,9 +137,6 @@ class _Running:
         self.status: Optional[int] = None
         self.fd = -1
         self.notes = mmap.mmap(-1, child.NOTE_BYTES)
-        self._fork()
-
-    def _fork(self) -> None:
         read_fd, write_fd = os.pipe()
         parent = os.getpid()
         try:
@@ -255,17 +253,13 @@ class _Running:
         return unknown("failed", f"ended without a result (exit code {os.WEXITSTATUS(self.status)}){at}")
 
 
-def _stat_fields(pid: str) -> List[str]:
+def _stat_fields(pid: int) -> List[str]:
     """State, parent, ... of a process: /proc/PID/stat after the name; empty if it has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read(4096).decode("ascii", "replace").rpartition(")")[2].split()
     except OSError:
         return []
-
-
-def _children_of(parent: int) -> List[int]:
-    return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _stat_fields(pid)[1:2] == [str(parent)]]
 
 
 def _kill(pid: int) -> None:

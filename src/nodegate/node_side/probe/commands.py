@@ -6,7 +6,7 @@ import select
 import signal
 import subprocess
 import time
-from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple, Union
+from typing import Iterator, List, NamedTuple, Sequence, Tuple, Union
 
 from nodegate.node_side.probe import child, children, files, reading
 
@@ -47,12 +47,6 @@ def which(name: str) -> str:
     return ""
 
 
-def clean_environment() -> Dict[str, str]:
-    """A small environment: tools answer in English and without a pager, without the caller's own settings."""
-    kept = {name: os.environ[name] for name in ("HOME", "USER", "LOGNAME", "LD_LIBRARY_PATH") if name in os.environ}
-    return dict(kept, PATH=":".join(folders()), LC_ALL="C", LANG="C", SYSTEMD_PAGER="", SYSTEMD_COLORS="0")
-
-
 def run(argv: Sequence[str], limit_s: float, limit_bytes: int = OUTPUT_LIMIT, unset: Sequence[str] = ()) -> Output:
     """Run a program and wait for it; output beyond `limit_bytes` is dropped, variables `unset` are removed.
 
@@ -64,7 +58,7 @@ def run(argv: Sequence[str], limit_s: float, limit_bytes: int = OUTPUT_LIMIT, un
         written = {1: bytearray(), 2: bytearray()}
         for stream, chunk in running.chunks():
             written[stream] += chunk[: limit_bytes - len(written[stream])]
-        return Output(running.wait(), files.clean(bytes(written[1])), files.clean(bytes(written[2])))
+        return Output(int(running.process.returncode), files.clean(bytes(written[1])), files.clean(bytes(written[2])))
     finally:
         running.end()
 
@@ -109,7 +103,7 @@ def lines(argv: Sequence[str], limit_s: float) -> Iterator[str]:
                 yield files.clean(line)
         if rest:
             yield files.clean(rest)
-        code = running.wait()
+        code = int(running.process.returncode)
         if code != 0:
             raise reading.CannotRead(failure(argv[0], Output(code, "", files.clean(bytes(complaint)))))
     finally:
@@ -128,13 +122,17 @@ class _Running:
             raise reading.CannotRead(reading.unknown("missing", f"{self.name}: no such program"))
         child.note(" ".join(argv)[:200])
         parent = os.getpid()
+        # A small environment: tools answer in English and without a pager, without the caller's own settings.
+        names = [name for name in ("HOME", "USER", "LOGNAME", "LD_LIBRARY_PATH") if name not in unset]
+        kept = {name: os.environ[name] for name in names if name in os.environ}
+        english = {"LC_ALL": "C", "LANG": "C", "SYSTEMD_PAGER": "", "SYSTEMD_COLORS": "0"}
         try:
             self.process = subprocess.Popen(
                 [path, *list(argv[1:])],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={name: value for name, value in clean_environment().items() if name not in unset},
+                env=dict(kept, PATH=":".join(folders()), **english),
                 cwd="/",
                 preexec_fn=lambda: child.die_with_parent(parent),  # noqa: PLW1509 - there are no threads
             )
@@ -142,32 +140,24 @@ class _Running:
             raise reading.CannotRead(files.os_failure(error, self.name)) from None
 
     def chunks(self) -> Iterator[Tuple[int, bytes]]:
-        """What it writes: (1 or 2, bytes), until both pipes or the program itself have ended."""
+        """What it writes: (1 or 2, bytes), until it has ended and all that it wrote was read."""
         open_pipes = {
             pipe.fileno(): stream for stream, pipe in ((1, self.process.stdout), (2, self.process.stderr)) if pipe
         }
-        while open_pipes:
+        while True:
             if self.deadline.is_over(self._could_go_on):
                 raise reading.CannotRead(self._late())
             has_ended = self.process.poll() is not None  # checked first: then everything that it wrote can be read
-            pause_s = 0.0 if has_ended else min(self.deadline.left_s(), 0.1)
+            pause_s = 0.0 if has_ended else min(self.deadline.left_s(), 0.1 if open_pipes else 0.005)
             readable, _, _ = select.select(list(open_pipes), [], [], pause_s)
             if not readable and has_ended:
-                return  # a process that it left behind still has its pipes open
+                return  # a process that it left behind may still have its pipes open
             for fd in readable:
                 chunk = os.read(fd, 1 << 16)
                 if chunk:
                     yield open_pipes[fd], chunk
                 else:
                     del open_pipes[fd]
-
-    def wait(self) -> int:
-        """Its exit code."""
-        while self.process.poll() is None:
-            if self.deadline.is_over(self._could_go_on):
-                raise reading.CannotRead(self._late())
-            time.sleep(0.005)
-        return int(self.process.returncode)
 
     def end(self) -> None:
         """End what it left behind."""

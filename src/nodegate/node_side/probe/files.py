@@ -77,9 +77,9 @@ def is_there(path: str) -> Union[bool, reading.Reading]:
     return True
 
 
-def plain(path: str, default: str = "") -> str:
+def plain(path: str, default: str = "", limit: int = TEXT_LIMIT) -> str:
     """The text of a file if it can be read, else `default`: for files that only control what is read next."""
-    found = text(path)
+    found = text(path, limit)
     return found if isinstance(found, str) else default
 
 

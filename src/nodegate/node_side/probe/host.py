@@ -118,14 +118,15 @@ def _adjtimex() -> object:
 
 def read_jobs() -> object:
     """The data of section `jobs`."""
-    running = [process for process in system.listed() if not process.is_ours]
+    running = system.listed()
     above = system.above() if lent else ()
     own = _slurm_jobs([process for process in running if process.pid in above])
     return {
         "slurm": [job for job in _slurm_jobs(running) if job not in own],
         "gpu_users": _gpu_users(running),
         "listening_ports": _listening_ports(),
-        "shared_gpus": _shared_gpus(),
+        # that Kubernetes gives to several pods (time-slicing, MPS), by UUID; without root and Kubernetes none
+        "shared_gpus": sorted(set(_REPLICA.findall(files.plain(_DEVICE_PLUGINS, limit=1 << 20))))[:MOST_GPU_USERS],
     }
 
 
@@ -136,12 +137,6 @@ def _slurm_jobs(running: List[system.Process]) -> List[str]:
     return sorted({match.group(1) for match in matches if match})
 
 
-def _shared_gpus() -> List[str]:
-    """GPUs that Kubernetes gives to several pods (time-slicing, MPS), by UUID; without root and Kubernetes none."""
-    registered = files.text(_DEVICE_PLUGINS, limit=1 << 20)
-    return sorted(set(_REPLICA.findall(registered if isinstance(registered, str) else "")))[:MOST_GPU_USERS]
-
-
 def _gpu_users(running: List[system.Process]) -> object:
     """Processes with a GPU's device node open. Without root only the login's own are visible: none proves nothing."""
     if not driver.device_nodes():
@@ -150,7 +145,7 @@ def _gpu_users(running: List[system.Process]) -> object:
     for one in running:
         folder = f"/proc/{one.pid}/fd"
         try:
-            held = _holds_gpu(folder)
+            held, uid = _holds_gpu(folder), os.stat(files.rooted(f"/proc/{one.pid}")).st_uid
         except PermissionError:
             refused += 1
             continue
@@ -158,7 +153,7 @@ def _gpu_users(running: List[system.Process]) -> object:
             continue
         if held:
             cgroup = files.plain(f"/proc/{one.pid}/cgroup")[:MOST_OF_CGROUP]
-            users.append({"pid": one.pid, "comm": one.comm, "uid": one.uid, "cgroup": cgroup})
+            users.append({"pid": one.pid, "comm": one.comm, "uid": uid, "cgroup": cgroup})
     if refused and not users:
         return reading.unknown("denied", f"the open files of {refused} processes need root")
     return users[:MOST_GPU_USERS]

@@ -23,7 +23,9 @@ def read_infiniband() -> object:
 
 def read_netdev() -> object:
     """The data of section `netdev`: devices with hardware, without virtual functions."""
-    names = [name for name in files.required_entries(NET) if _is_physical(f"{NET}/{name}")]
+    devices = {name: files.rooted(f"{NET}/{name}/device") for name in files.required_entries(NET)}
+    exists = os.path.lexists
+    names = [name for name, device in devices.items() if exists(device) and not exists(device + "/physfn")]
     folders = {name: f"{NET}/{name}" for name in names[:MOST_DEVICES]}
     return {name: dict(files.texts(each, _NETDEV), pci=_pci_address(each)) for name, each in folders.items()}
 
@@ -63,11 +65,6 @@ def _netdev_name(adapter: str, port: str, gids: List[str]) -> str:
         if files.plain(f"{adapter}/device/net/{name}/dev_port") == str(int(port) - 1):
             return name
     return names[0] if len(names) == 1 else ""
-
-
-def _is_physical(folder: str) -> bool:
-    device = files.rooted(folder + "/device")
-    return os.path.lexists(device) and not os.path.lexists(device + "/physfn")
 
 
 def _pci_address(folder: str) -> str:

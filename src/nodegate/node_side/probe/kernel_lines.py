@@ -182,7 +182,7 @@ class Kept:
         self.oldest = ""  # the oldest line that was seen, of interest or not
         self.of_this_boot: Optional[int] = None  # how many of the newest ones are known to be
         self.missed = 0  # messages of this boot that were overwritten before they were read
-        self._boot_ends = -1
+        self.boot_ends: Optional[int] = None  # how many lines came before another boot's, newest first
         self._xids = _Xids(newest_first)
         self._kinds: Dict[Tuple[str, str], _Newest] = {}  # by kind, and by the writer where only the level says so
 
@@ -217,22 +217,13 @@ class Kept:
             self._kinds[kind, writer] = _Newest(self.newest_first, lines, size)
         return self._kinds[kind, writer]
 
-    def boot_ends(self) -> None:
-        """What was offered so far, newest first, is of this boot, and what follows is not."""
-        self._boot_ends = self.seen if self._boot_ends < 0 else self._boot_ends
-
-    @property
-    def is_of_this_boot(self) -> bool:
-        """Whether what is offered now can be of this boot."""
-        return self._boot_ends < 0
-
     def lines(self) -> List[str]:
         """Oldest first."""
         return [line for _, line in self._in_order()]
 
     def lines_of_this_boot(self) -> int:
-        """How many of the lines came before `boot_ends`."""
-        return sum(1 for number, _ in self._in_order() if self._boot_ends < 0 or number <= self._boot_ends)
+        """How many of the lines came before `boot_ends`; all where no other boot's came."""
+        return sum(1 for number, _ in self._in_order() if self.boot_ends is None or number <= self.boot_ends)
 
     def lost(self) -> List[Lost]:
         """What was left out, by kind."""

@@ -73,7 +73,10 @@ def _journal() -> Kept:
     form = ["--no-pager", "-o", "short-iso-precise"]
     this_boot = commands.run(["journalctl", *form, "-n", "1", "_TRANSPORT=kernel", "_BOOT_ID=" + boot], limit_s=3.0)
     if all(not line or line.startswith("-- ") for line in this_boot.stdout.splitlines()):  # "-- No entries --"
-        raise reading.CannotRead(_no_journal(this_boot.stderr))
+        said = this_boot.stderr.strip().replace("\n", " ")[-200:]
+        why = "denied" if "not seeing messages" in said or "permission" in said.lower() else "missing"
+        detail = "no kernel message of this boot in the journal" + (": " + said if said else "")
+        raise reading.CannotRead(reading.unknown(why, detail))
     kept = Kept(newest_first=True)
     levels = _levels(form, kept)
     try:
@@ -81,11 +84,11 @@ def _journal() -> Kept:
         for line in commands.lines(["journalctl", *form, "-r", *wanted], limit_s=child.remaining_s() * 0.8):
             missed = _MISSED.search(line)
             if missed:
-                kept.missed += int(missed.group(1)) if kept.is_of_this_boot else 0
+                kept.missed += int(missed.group(1)) if kept.boot_ends is None else 0
             elif not line.startswith("-- "):
                 kept.offer(line, levels.get(line))
-            elif _OTHER_BOOT.match(line):
-                kept.boot_ends()
+            elif kept.boot_ends is None and _OTHER_BOOT.match(line):
+                kept.boot_ends = kept.seen
     except reading.CannotRead as error:
         if error.reading["why"] != "timeout" or not kept.seen:
             raise
@@ -110,13 +113,6 @@ def _levels(form: List[str], kept: Kept) -> Dict[str, int]:
             return found
     kept.levels = True
     return found
-
-
-def _no_journal(complaint: str) -> reading.Reading:
-    said = complaint.strip().replace("\n", " ")[-200:]
-    hidden = "not seeing messages" in said or "permission" in said.lower()
-    why = "denied" if hidden else "missing"
-    return reading.unknown(why, "no kernel message of this boot in the journal" + (": " + said if said else ""))
 
 
 def _kmsg() -> Kept:

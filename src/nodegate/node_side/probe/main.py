@@ -85,7 +85,11 @@ def main(
     if sections is None or "nvml" in sections:
         driver.hold_open()
     found = read_sections(list(SECTIONS) if sections is None else sections, limits_s or {})
-    _hand_over(found.get("pci", {}).get("data"), found.get("upkeep", {}).get("data"))
+    # Section `pci` reads the configuration space of the devices; section `upkeep` has a word of it.
+    devices, upkept = (found.get(name, {}).get("data") for name in ("pci", "upkeep"))
+    controls = {each["address"]: each.pop("control") for each in devices} if isinstance(devices, list) else {}
+    if isinstance(upkept, dict):
+        upkept["pcie"] = controls
     children.end_all()
     head = {"schema": SCHEMA, "python": sys.version.split()[0], "uid": os.getuid(), "epoch_s": epoch_s}
     if files.ROOT:  # for tests: what is reported is not the machine's own
@@ -104,13 +108,6 @@ def read_sections(names: Sequence[str], limits_s: Dict[str, float]) -> Dict[str,
     if "nvml" in found and "data" not in found["nvml"]:
         found["nvidia_smi"] = _nvidia_smi(str(found["nvml"]["why"]), limits_s.get("nvidia_smi", NVIDIA_SMI_LIMIT_S))
     return found
-
-
-def _hand_over(devices: object, upkeep: object) -> None:
-    """Section `pci` reads the configuration space of the devices; section `upkeep` has a word of it."""
-    controls = {each["address"]: each.pop("control") for each in devices} if isinstance(devices, list) else {}
-    if isinstance(upkeep, dict):
-        upkeep["pcie"] = controls
 
 
 def _section(name: str, outcome: children.Outcome) -> Section:

@@ -6,7 +6,6 @@ Each file system is queried in its own child: a dead file server hangs the proce
 import functools
 import os
 import re
-from typing import List, NamedTuple
 
 from nodegate.node_side.probe import child, children, files
 
@@ -24,25 +23,15 @@ _BLOCK = "/sys/block"
 MOST_DISKS = 256
 
 
-class _Mount(NamedTuple):
-    line: str
-    path: str
-    kind: str
-
-
 def read() -> object:
     """The data of the section."""
-    mounted = [mount for mount in _table(files.required("/proc/self/mounts")) if _matters(mount)]
-    paths = list(dict.fromkeys(ALWAYS + tuple(mount.path for mount in mounted)))[:MOST_MOUNTS]
+    rows = [(line, line.split(" ")) for line in files.required("/proc/self/mounts").splitlines()]
+    mounted = [(line, _unescaped(words[1])) for line, words in rows if len(words) > 3 and _matters(*words[1:3])]
+    paths = list(dict.fromkeys((*ALWAYS, *(path for _, path in mounted))))[:MOST_MOUNTS]
     tasks = {path: child.Task(functools.partial(_usage, path), USAGE_LIMIT_S, patience_s=PATIENCE_S) for path in paths}
     asked = children.run(tasks, child.remaining_s())
     usage = {path: outcome.unknown or outcome.value for path, outcome in asked.items()}
-    return {"table": "\n".join(mount.line for mount in mounted), "usage": usage}
-
-
-def _table(written: str) -> List[_Mount]:
-    rows = [(line, line.split(" ")) for line in written.splitlines()]
-    return [_Mount(line, _unescaped(words[1]), words[2]) for line, words in rows if len(words) > 3]
+    return {"table": "\n".join(line for line, _ in mounted), "usage": usage}
 
 
 def _unescaped(word: str) -> str:
@@ -50,12 +39,13 @@ def _unescaped(word: str) -> str:
     return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match.group(1), 8)), word)
 
 
-def _matters(mount: _Mount) -> bool:
-    if mount.path in ALWAYS:
+def _matters(written: str, kind: str) -> bool:
+    path = _unescaped(written)
+    if path in ALWAYS:
         return True
-    if _OF_CONTAINERS.match(mount.path) or _NOT_STORAGE.match(mount.kind):
+    if _OF_CONTAINERS.match(path) or _NOT_STORAGE.match(kind):
         return False
-    return mount.kind in _DISK or _NETWORK.match(mount.kind) is not None
+    return kind in _DISK or _NETWORK.match(kind) is not None
 
 
 def _usage(path: str) -> object:

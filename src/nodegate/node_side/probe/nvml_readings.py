@@ -54,15 +54,11 @@ def _group(**members: Reader) -> Reader:
     return lambda nvml, handle: {name: member(nvml, handle) for name, member in members.items()}
 
 
-def _newer_or_older(newer: str, older: str) -> Reader:
-    """A function that was renamed: the old name if the new one is missing."""
-
-    def read(nvml: ModuleType, handle: Handle) -> object:
-        found = reading_of(nvml, newer, handle)
-        is_missing = isinstance(found, dict) and found.get("why") == "missing"
-        return reading_of(nvml, older, handle) if is_missing else found
-
-    return read
+def _event_reasons(nvml: ModuleType, handle: Handle) -> object:
+    """By the function's old name if the new one is missing."""
+    found = reading_of(nvml, "nvmlDeviceGetCurrentClocksEventReasons", handle)
+    is_missing = isinstance(found, dict) and found.get("why") == "missing"
+    return reading_of(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", handle) if is_missing else found
 
 
 def _own_numbers(name: str, count: int) -> Reader:
@@ -173,14 +169,9 @@ def _nvlink5(nvml: ModuleType, handle: Handle) -> object:
     """The errors of all links of NVLink 5 together; where none is known, why."""
     found = fields(nvml, handle, [(field, _ALL_LINKS) for field in _NVLINK5.values()])
     if all(isinstance(each, dict) for each in found):
-        return _unsupported(found[0])
+        first: Any = found[0]  # a driver that is older than a field calls its number an invalid argument
+        return dict(first, why="not supported") if first.get("nvml") == _INVALID_ARGUMENT else first
     return dict(zip(_NVLINK5, found))
-
-
-def _unsupported(found: object) -> object:
-    """A driver that is older than a field calls its number an invalid argument."""
-    older = isinstance(found, dict) and found.get("nvml") == _INVALID_ARGUMENT
-    return dict(found, why="not supported") if older else found  # type: ignore[call-overload]
 
 
 def _or_counter(nvml: ModuleType, handle: Handle, link: int, counter: int, found: object) -> object:
@@ -245,9 +236,7 @@ READINGS: Dict[str, Reader] = {
     "memory_clock_app_mhz": _simple("nvmlDeviceGetApplicationsClock", _OF_MEMORY),
     "sm_clock_app_default_mhz": _simple("nvmlDeviceGetDefaultApplicationsClock", _OF_GRAPHICS),
     "memory_clock_app_default_mhz": _simple("nvmlDeviceGetDefaultApplicationsClock", _OF_MEMORY),
-    "event_reasons": _newer_or_older(
-        "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
-    ),
+    "event_reasons": _event_reasons,
     "violation_ns": _group(
         thermal=_violation(_THERMAL, _FIELD_OF_THERMAL),
         board_limit=_violation(_BOARD_LIMIT, _FIELD_OF_BOARD_LIMIT),

@@ -30,7 +30,12 @@ def read() -> object:
 def _try(folder: str) -> object:
     child.note(f"open {folder}")
     try:
-        _become_owner(os.lstat(files.rooted(folder)))
+        owner = os.lstat(files.rooted(folder))
+        if os.geteuid() == 0 and owner.st_uid != 0:
+            os.setgroups([])
+            os.setresgid(owner.st_gid, owner.st_gid, owner.st_gid)
+            os.setresuid(owner.st_uid, owner.st_uid, owner.st_uid)
+            child.die_with_parent(os.getppid())  # another user: the kernel has forgotten it
         place = os.open(files.rooted(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         room = os.fstatvfs(place)
         if room.f_bavail * room.f_frsize < ROOM * BYTES:
@@ -38,14 +43,6 @@ def _try(folder: str) -> object:
         return _written(place, folder)
     except OSError as error:
         return files.os_failure(error, folder)
-
-
-def _become_owner(owner: os.stat_result) -> None:
-    if os.geteuid() == 0 and owner.st_uid != 0:
-        os.setgroups([])
-        os.setresgid(owner.st_gid, owner.st_gid, owner.st_gid)
-        os.setresuid(owner.st_uid, owner.st_uid, owner.st_uid)
-        child.die_with_parent(os.getppid())  # another user: the kernel has forgotten it
 
 
 def _written(place: int, folder: str) -> object:

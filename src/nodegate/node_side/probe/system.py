@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 import time
-from typing import Dict, Iterator, List, NamedTuple, Set, Tuple
+from typing import Dict, List, NamedTuple, Set, Tuple
 
 from nodegate.node_side.probe import files, reading
 
@@ -27,8 +27,8 @@ def read() -> object:
         "cmdline": files.text("/proc/cmdline"),
         "dmi": files.texts("/sys/class/dmi/id", _DMI),
         "cpu_model": _cpu_model(),
-        "cpu_count": _cpu_count(),
-        "cpu_sockets": _cpu_sockets(),
+        "cpu_count": _number_of({cpu for cpu in _cpus() if files.plain(cpu + "/online", "1") == "1"}, "CPU listed"),
+        "cpu_sockets": _number_of(set(_topology("physical_package_id")) - {"", "-1"}, "physical_package_id"),
         "meminfo": files.text("/proc/meminfo"),
         "modules": _modules(),
         "dstate": _blocked(),
@@ -61,15 +61,12 @@ def _cpus() -> List[str]:
     return [f"{_CPUS}/{name}" for name in files.entries(_CPUS) if re.match(r"cpu[0-9]+\Z", name)]
 
 
-def _cpu_count() -> object:
-    """CPUs that are online (cpu0 has no `online` file)."""
-    cpus = [cpu for cpu in _cpus() if files.plain(cpu + "/online", "1") == "1"]
-    return len(cpus) or reading.unknown("missing", _CPUS + ": no CPU listed")
+def _topology(name: str) -> List[str]:
+    return [files.plain(f"{cpu}/topology/{name}") for cpu in _cpus()]
 
 
-def _cpu_sockets() -> object:
-    packages = {files.plain(cpu + "/topology/physical_package_id") for cpu in _cpus()} - {"", "-1"}
-    return len(packages) or reading.unknown("missing", _CPUS + ": no physical_package_id")
+def _number_of(found: Set[object], what: str) -> object:
+    return len(found) or reading.unknown("missing", f"{_CPUS}: no {what}")
 
 
 def _modules() -> Dict[str, str]:
@@ -94,36 +91,33 @@ def _blocked() -> List[Dict[str, object]]:
 
 def _sleeping() -> List[Tuple[int, str, str]]:
     """Process number, name and the kernel function in which it waits."""
-    asleep = [one for one in listed() if one.state == "D" and not one.is_ours]
+    asleep = [one for one in listed() if one.state == "D"]
     return [(one.pid, one.comm, files.plain(f"/proc/{one.pid}/wchan")) for one in asleep]
 
 
 class Process(NamedTuple):
-    """One process; `is_ours` if it belongs to the probe itself."""
+    """One process."""
 
     pid: int
-    comm: str
-    state: str
-    uid: int
-    is_ours: bool
-
-
-class _Stat(NamedTuple):
     comm: str
     state: str
     parent: int
 
 
 def listed() -> List[Process]:
-    """All visible processes, in the order of their numbers."""
-    stats = dict(_stats())
-    ours = _below(stats, os.getppid()) if not files.ROOT else set()
-    return [Process(pid, stat.comm, stat.state, _uid(pid), pid in ours) for pid, stat in sorted(stats.items())]
+    """All visible processes but the probe's own, in the order of their numbers."""
+    every = visible()
+    ours: Set[int] = set()
+    new = set() if files.ROOT else {os.getppid()}  # the probe's first process is the parent of the child that runs this
+    while new:
+        ours |= new
+        new = {one.pid for one in every if one.parent in new} - ours
+    return [one for one in every if one.pid not in ours]
 
 
 def above() -> Set[int]:
     """The processes that have started the probe, and those that have started them."""
-    parents = {pid: stat.parent for pid, stat in _stats()}
+    parents = {one.pid: one.parent for one in visible()}
     found: Set[int] = set()
     pid = os.getpid()
     while pid in parents and pid not in found:
@@ -132,46 +126,27 @@ def above() -> Set[int]:
     return found
 
 
-def _stats() -> Iterator[Tuple[int, _Stat]]:
+def visible() -> List[Process]:
+    """All visible processes, in the order of their numbers."""
+    found = []
     for name in files.entries("/proc"):
-        if not name.isdigit():
-            continue
-        before, _, after = files.plain(f"/proc/{name}/stat").rpartition(")")
+        before, _, after = files.plain(f"/proc/{name}/stat").rpartition(")") if name.isdigit() else ("", "", "")
         fields = after.split()
         if len(fields) > 1 and fields[1].isdigit():
-            yield int(name), _Stat(before.partition("(")[2], fields[0], int(fields[1]))
-
-
-def _below(stats: Dict[int, _Stat], top: int) -> Set[int]:
-    """A process and all its descendants: the probe's first process is the parent of the child that runs this."""
-    found: Set[int] = set()
-    new = {top}
-    while new:
-        found |= new
-        new = {pid for pid, stat in stats.items() if stat.parent in new} - found
-    return found
-
-
-def _uid(pid: int) -> int:
-    try:
-        return os.stat(files.rooted(f"/proc/{pid}")).st_uid
-    except OSError:
-        return -1
+            found.append(Process(int(name), before.partition("(")[2], fields[0], int(fields[1])))
+    return sorted(found)
 
 
 def read_cpus() -> object:
-    """The data of section `cpus`: the kernel's own lists ("0-111,224"), and the cores that are online."""
+    """The data of section `cpus`: the kernel's own lists ("0-111,224"), and the cores that are online.
+
+    One core may be several CPUs.
+    """
+    core_ids = _topology("core_id")
     return {
         "present": files.text(_CPUS + "/present"),
         "online": files.text(_CPUS + "/online"),
         "smt": files.text(_CPUS + "/smt/control"),
-        "cores": _cores(),
+        "cores": _number_of({each for each in zip(_topology("physical_package_id"), core_ids) if each[1]}, "core_id"),
         "numa_nodes": files.text("/sys/devices/system/node/online"),
     }
-
-
-def _cores() -> object:
-    """Cores that are online: one of them may be several CPUs."""
-    names = "physical_package_id", "core_id"
-    found = {tuple(files.plain(f"{cpu}/topology/{name}") for name in names) for cpu in _cpus()}
-    return sum(core != "" for _, core in found) or reading.unknown("missing", _CPUS + ": no core_id")

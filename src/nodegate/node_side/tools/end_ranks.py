@@ -15,10 +15,7 @@ import signal
 import sys
 import tempfile
 import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 SWEEP_S = 1.5  # the guard gives 2 s from SIGTERM to SIGKILL
 DAEMONS = ("orted", "prted")  # of a marked process they are ours too, and may hang

@@ -12,11 +12,7 @@ import re
 import struct
 import subprocess
 import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+from typing import Any, Iterator
 
 LOADER_S = 5.0
 MOST_LINES = 12
@@ -84,14 +80,6 @@ def examine(path: str, origin: str, libraries: str = "") -> "dict[str, Any]":
     return found
 
 
-def in_folders(name: str, folders: "list[str]") -> "Iterator[str]":
-    """The paths under which these folders hold a program; a folder may be a pattern."""
-    for folder in folders:
-        for path in sorted(glob.glob(os.path.join(folder, name))) if "*" in folder else [os.path.join(folder, name)]:
-            if os.path.isfile(path):
-                yield path
-
-
 def candidates(name: str, request: "dict[str, Any]") -> "Iterator[tuple[str, str]]":
     """Where a tool may be, in order: (origin, path). One that the inventory names is searched for nowhere else."""
     if name in request["given"]:
@@ -102,8 +90,10 @@ def candidates(name: str, request: "dict[str, Any]") -> "Iterator[tuple[str, str
         ("PATH", own_path(request["path"])),
         ("the usual folders", request["usual"]),
     ):
-        for path in in_folders(name, folders):
-            yield origin, path
+        for path in [os.path.join(folder, name) for folder in folders]:
+            for found in sorted(glob.glob(path)) if "*" in path else [path]:  # a folder may be a pattern
+                if os.path.isfile(found):
+                    yield origin, found
 
 
 def own_path(more: str) -> "list[str]":

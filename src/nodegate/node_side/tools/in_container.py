@@ -14,10 +14,6 @@ import signal
 import subprocess
 import sys
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import FrameType
-
 PASSED_ON = ("NCCL_", "CUDA_", "UCX_", "OMPI_MCA_")  # settings of a measurement, which a container would not see
 
 # $1: the tool's folder; $2: the CPUs it is bound to, or nothing, for what a daemon starts does not inherit those of its
@@ -47,39 +43,27 @@ def settings() -> "list[str]":
     return sorted(name for name in os.environ if name.startswith(PASSED_ON))
 
 
-def engine(runtime: str, image: str) -> "list[str]":
-    """`docker run` or `podman run` with GPUs, RDMA devices and the node's own network, up to the command."""
-    argv = [runtime, "run", "--rm", "-i", "--pull=never", "--name", "nodegate-" + secrets.token_hex(8)]
-    argv += ["--init", "--gpus", "all"] if runtime == "docker" else ["--device", "nvidia.com/gpu=all"]
-    argv += ["--network", "host", "--ipc", "host", "--ulimit", "memlock=-1", "--cap-add", "IPC_LOCK"]
-    argv += ["--device", "/dev/infiniband"] if os.path.isdir("/dev/infiniband") else []
-    for name in settings():
-        argv += ["--env", name]
-    return [*argv, "--entrypoint", "sh", image]
-
-
 def command(runtime: str, image: str) -> "list[str]":
-    """The command that starts a shell in the image."""
+    """The command that starts a shell in the image, with GPUs, RDMA devices and the node's own network."""
+    passed_on = [word for name in settings() for word in ("--env", name)]
     if runtime in ("docker", "podman"):
-        return engine(runtime, image)
+        argv = [runtime, "run", "--rm", "-i", "--pull=never", "--name", "nodegate-" + secrets.token_hex(8)]
+        argv += ["--init", "--gpus", "all"] if runtime == "docker" else ["--device", "nvidia.com/gpu=all"]
+        argv += ["--network", "host", "--ipc", "host", "--ulimit", "memlock=-1", "--cap-add", "IPC_LOCK"]
+        argv += ["--device", "/dev/infiniband"] if os.path.isdir("/dev/infiniband") else []
+        return [*argv, *passed_on, "--entrypoint", "sh", image]
     if runtime == "enroot":
-        argv = ["enroot", "start"]
-        for name in ("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=compute,utility", *settings()):
-            argv += ["--env", name]
-        return [*argv, "--env", "MELLANOX_VISIBLE_DEVICES=all", image, "sh"]
+        gpus = ("--env", "NVIDIA_VISIBLE_DEVICES=all", "--env", "NVIDIA_DRIVER_CAPABILITIES=compute,utility")
+        return ["enroot", "start", *gpus, *passed_on, "--env", "MELLANOX_VISIBLE_DEVICES=all", image, "sh"]
     return [runtime, "exec", "--nv", image, "sh"]
-
-
-def bound_to() -> str:
-    """The CPUs that this program was bound to, as taskset takes them; empty where it may use all."""
-    cpus = sorted(os.sched_getaffinity(0))
-    return "" if len(cpus) >= (os.cpu_count() or 1) else ",".join(map(str, cpus))
 
 
 def main(runtime: str, image: str, *tool: str) -> None:
     """Run the tool, end with its exit code."""
     folder = os.path.dirname(tool[0]) or "/"
-    argv = [*command(runtime, image), "-c", WATCH, "nodegate", folder, bound_to(), *tool]
+    cpus = sorted(os.sched_getaffinity(0))  # that this program was bound to; none where it may use all
+    bound_to = "" if len(cpus) >= (os.cpu_count() or 1) else ",".join(map(str, cpus))
+    argv = [*command(runtime, image), "-c", WATCH, "nodegate", folder, bound_to, *tool]
     theirs, ours = os.pipe()
     try:
         process = subprocess.Popen(argv, stdin=theirs)
@@ -88,7 +72,7 @@ def main(runtime: str, image: str, *tool: str) -> None:
         raise SystemExit(127) from None
     os.close(theirs)
 
-    def end(number: int, _: "FrameType | None") -> None:
+    def end(number: int, _: object) -> None:
         os.dup2(os.open(os.devnull, os.O_RDONLY), ours)  # its last writer is gone: the container's input ends
         process.send_signal(number)
 

@@ -11,10 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 # What launchers call a rank and the number of ranks: torchrun and its like, Open MPI, PMI, Slurm's PMIx, srun.
 LAUNCHERS = (
@@ -63,11 +60,6 @@ def holds_gpu(pid: int) -> bool:
         return False
 
 
-def is_nodegate(pid: int) -> bool:
-    """Whether a guard of nodegate has started it: on this machine it may have the job's own variables."""
-    return any(b"nodegate-guard" in (read(each, "cmdline") or b"") for each in (pid, *above(pid)))
-
-
 def above(pid: int) -> "list[int]":
     """Its parents, nearest first."""
     found: list[int] = []
@@ -83,8 +75,10 @@ def ranks(jobs: "list[str]") -> "tuple[list[dict[str, Any]], int]":
     known, hidden = {}, 0
     ours = {os.getpid(), *above(os.getpid())}
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
-        if pid in ours or not is_python(pid) or is_nodegate(pid):
+        if pid in ours or not is_python(pid):
             continue
+        if any(b"nodegate-guard" in (read(each, "cmdline") or b"") for each in (pid, *above(pid))):
+            continue  # a guard of nodegate has started it: on this machine it may have the job's own variables
         raw = read(pid, "environ")
         hidden += raw is None
         pairs = [each.decode("utf-8", "replace").partition("=") for each in (raw or b"").split(b"\0")]

@@ -61,14 +61,6 @@ def make_folder(size: int) -> str:
     raise SystemExit(73)
 
 
-def remove(folder: str) -> None:
-    """Remove the folder, also while a program still writes into it."""
-    until = time.monotonic() + REMOVE_S
-    while os.path.lexists(folder) and time.monotonic() < until:
-        shutil.rmtree(folder, ignore_errors=True)
-        time.sleep(0.05)
-
-
 def hold(size: int, end: int) -> int:
     """The child: make the folder, print its path, remove it when the other end of the pipe is closed."""
     folder = make_folder(size)
@@ -76,7 +68,10 @@ def hold(size: int, end: int) -> int:
         print(f"held {folder}", flush=True)  # noqa: T201 - the answer
         os.read(end, 1)
     finally:
-        remove(folder)
+        until = time.monotonic() + REMOVE_S
+        while os.path.lexists(folder) and time.monotonic() < until:  # a program may still write into it
+            shutil.rmtree(folder, ignore_errors=True)
+            time.sleep(0.05)
     return 0
 
 

@@ -11,15 +11,6 @@ import tarfile
 ARCHIVE = ".archive"
 
 
-def add(folder: str, at: int) -> None:
-    """Write a piece to its place; a piece that arrives twice is written twice to the same place."""
-    # O_CREAT makes the file only: if the folder is gone, its holder has ended, and this ends too.
-    archive = os.open(os.path.join(folder, ARCHIVE), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    with open(archive, "wb") as file:
-        file.seek(at)
-        file.write(sys.stdin.buffer.read())
-
-
 def unpack(folder: str) -> None:
     """Unpack the archive, which the controller made, and remove it."""
     path = os.path.join(folder, ARCHIVE)
@@ -37,7 +28,11 @@ def unpack(folder: str) -> None:
 def main(folder: str, at: str, last: str = "") -> None:
     """Write one piece."""
     try:
-        add(folder, int(at))
+        # O_CREAT makes the file only: if the folder is gone, its holder has ended, and this ends too.
+        archive = os.open(os.path.join(folder, ARCHIVE), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        with open(archive, "wb") as file:
+            file.seek(int(at))  # a piece that arrives twice is written twice to the same place
+            file.write(sys.stdin.buffer.read())
         if last:
             unpack(folder)
     except (OSError, tarfile.TarError, EOFError) as error:
