@@ -15,7 +15,7 @@ from support.payload import nothing_is_left
 
 from lab.nvml.scenario import Scenario, healthy_h100
 from lab.processes import children_of, name_of, wait_until
-from nodegate.node_side.load import burn, load, place, residents, sampler, told
+from nodegate.node_side.load import burn, load, place, residents, sampler
 
 TFLOP = 2e-12 * 256**3  # of one product; the stand-in says that it takes 0.05 s
 BLAS = str(cuda.library().with_name("libcublas.so.12"))
@@ -303,7 +303,7 @@ def test_the_answer_of_a_long_burn_keeps_the_limit() -> None:
     gpus = [{"index": gpu, "samples": {"windows": [window(each) for each in range(length)]}} for gpu in range(8)]
     document = {"gpus": gpus}
     most = burn.MOST_CHARACTERS - len(burn.WIRE)
-    wire = told.fitted(document, most)
+    wire = burn.fitted(document, most)
     assert len(wire) <= most
     windows = cuda.decoded(burn.WIRE + wire)["gpus"][7]["samples"]["windows"]
     assert sum(each["count"] for each in windows) == 5 * length

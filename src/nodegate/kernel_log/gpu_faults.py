@@ -76,17 +76,12 @@ class Fault:
         said = self.rule.kind in (XidKind.SEVERITY, XidKind.LEGACY, XidKind.UNKNOWN)
         quoted = f' ("{self.first.text[:MAX_QUOTED]}")' if said else ""
         why = f"; {self.suspicion.words.en}" if self.suspicion else ""
-        return f"Xid {self.rule.code} ({self.rule.name}{word}) {when}{after}: {self._meaning}{quoted}{why}"
-
-    @property
-    def _meaning(self) -> str:
-        """What it means, with the units that its lines name."""
         decoded = nvlink4.decode(self.first.text) if self.rule.code == nvlink4.CODE else None
-        said = (decoded or self.rule).meaning.en
         what = program_xids.unit_of(self.first)[1]
-        said += f' ("{what}")' if what else ""
         more = f" and {len(self.units) - MAX_UNITS} more" if len(self.units) > MAX_UNITS else ""
-        return f"{'; '.join(self.units[:MAX_UNITS])}{more}: {said}" if self.units else said
+        units = f"{'; '.join(self.units[:MAX_UNITS])}{more}: " if self.units else ""
+        meaning = units + (decoded or self.rule).meaning.en + (f' ("{what}")' if what else "")
+        return f"Xid {self.rule.code} ({self.rule.name}{word}) {when}{after}: {meaning}{quoted}{why}"
 
     @property
     def action(self) -> str:
@@ -176,7 +171,6 @@ class _Seen:
         self.units: dict[str, None] = {}
 
     def add(self, event: GpuEvent) -> None:
-        """One more."""
         self.last = event
         self.count += 1
         unit = nvlink4.link(event.text) if event.code == nvlink4.CODE else program_xids.unit_of(event)[0]
@@ -198,15 +192,15 @@ def _rooted(faults: Sequence[Fault]) -> list[Fault]:
         else:
             codes.setdefault(root, []).append(fault.rule.code)
     by_root = {id(faults[index]): tuple(found) for index, found in codes.items()}
-    return [_named(replace(fault, followed_by=by_root.get(id(fault), ()))) for fault in kept]
-
-
-def _named(fault: Fault) -> Fault:
-    """A consequence whose cause is known from its own line alone: judged as that cause."""
-    cause = fault.first.cause
-    if fault.rule.kind is not XidKind.CONSEQUENCE or cause is None:
-        return fault
-    return replace(fault, rule=xid_rule(cause), followed_by=(fault.rule.code,))
+    for index, fault in enumerate(kept):
+        cause = fault.first.cause
+        if (
+            fault.rule.kind is XidKind.CONSEQUENCE and cause is not None
+        ):  # known from its own line alone: judged as that
+            kept[index] = replace(fault, rule=xid_rule(cause), followed_by=(fault.rule.code,))
+        else:
+            kept[index] = replace(fault, followed_by=by_root.get(id(fault), ()))
+    return kept
 
 
 def _root_of(fault: Fault, faults: Sequence[Fault], alike: Iterable[Sequence[int]]) -> int | None:

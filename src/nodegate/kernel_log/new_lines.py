@@ -73,14 +73,11 @@ def _new(before: KernelLog, after: KernelLog, began_s: float) -> tuple[KernelLin
             timeless[line.text] -= 1
             if timeless[line.text] < 0:
                 found.append(line)
-        elif line.epoch_s >= began_s and not _held(line.text, line.epoch_s, known):
-            found.append(line)
+        elif line.epoch_s >= began_s:
+            step = line.epoch_s // _SAME_S
+            if known.isdisjoint({(line.text, each) for each in (step - 1, step, step + 1)}):
+                found.append(line)
     return tuple(found)
-
-
-def _held(text: str, epoch_s: float, known: set[tuple[str, float]]) -> bool:
-    step = epoch_s // _SAME_S
-    return not known.isdisjoint({(text, step - 1), (text, step), (text, step + 1)})
 
 
 def _gap(before: KernelLog, after: KernelLog, began_s: float) -> str:

@@ -189,7 +189,11 @@ def parse_line(line: str, *, now_epoch_s: float, boot_epoch_s: Known[float], nam
     rest = line[:MAX_LINE].rstrip("\r\n")
     if _KMSG_TAG.match(rest):
         return KernelLine("", Unknown(Why.MISSING, "a tag of the message above"))
-    level, rest = _level(rest)
+    level = None
+    if match := _DECODED.match(rest):
+        level, rest = _LEVELS.index(match[1]), rest[match.end() :]
+    if match := _PRIORITY.match(rest):
+        level, rest = int(match[1]) & 7, rest[match.end() :]
     when, rest, of_syslog = _dated(_after(_FORWARDED, rest), now_epoch_s)
     if when is None and (match := _KMSG.match(rest)):
         when, rest = _since_boot(float(match[2]) / 1e6, boot_epoch_s, now_epoch_s), rest[match.end() :]
@@ -226,16 +230,6 @@ def _dated(line: str, now_epoch_s: float) -> tuple[Known[float] | None, str, boo
     return when if when is None else plausible.dated(when), line[match.end() :] if match else line, of_syslog
 
 
-def _level(line: str) -> tuple[int | None, str]:
-    """The level before the line, if one is there, and the rest."""
-    level = None
-    if match := _DECODED.match(line):
-        level, line = _LEVELS.index(match[1]), line[match.end() :]
-    if match := _PRIORITY.match(line):
-        level, line = int(match[1]) & 7, line[match.end() :]
-    return level, line
-
-
 def _after(prefix: re.Pattern[str], line: str) -> str:
     match = prefix.match(line)
     return line[match.end() :] if match else line
@@ -263,14 +257,8 @@ def _iso_time(match: Match[str]) -> Known[float]:
     whole = _epoch(int(year), int(month), int(day), (hour, minute, second))
     if isinstance(whole, Unknown):
         return whole
-    return whole + float(f"0.{fraction or 0}") - _zone_s(zone)
-
-
-def _zone_s(zone: str | None) -> float:
-    if not zone or zone == "Z":
-        return 0.0
-    seconds = int(zone[1:3]) * 3600.0 + int(zone[-2:]) * 60.0
-    return -seconds if zone[0] == "-" else seconds
+    ahead_s = int(zone[1:3]) * 3600.0 + int(zone[-2:]) * 60.0 if zone and zone != "Z" else 0.0
+    return whole + float(f"0.{fraction or 0}") - (-ahead_s if zone and zone[0] == "-" else ahead_s)
 
 
 def _dmesg_time(match: Match[str]) -> Known[float]:

@@ -46,8 +46,11 @@ def parse(found: Mapping[str, object]) -> Mounts:
     table = read.needed(read.body(found, "table"), "mount table", "read /proc/self/mounts on the node")
     usage = value_or(read.mapping(found, "usage"), {})
     mounted = {mount.path: mount for line in table.splitlines() if (mount := _mount(line, usage))}
-    others = {path: _directory(path, usage) for path in usage if path not in mounted}
-    return Mounts(mounted | others)
+    for path in usage:
+        if path not in mounted:
+            size, free, read_only = _usage(path, usage)
+            mounted[path] = Mount(path, "", "", ("ro",) if value_or(read_only, False) else (), size, free)
+    return Mounts(mounted)
 
 
 def _mount(line: str, usage: Mapping[str, object]) -> Mount | None:
@@ -57,11 +60,6 @@ def _mount(line: str, usage: Mapping[str, object]) -> Mount | None:
     source, path, kind = (shown(_unescaped(word), read.MAX_LABEL) for word in words[:3])
     size, free, _ = _usage(path, usage)
     return Mount(path, source, kind, tuple(shown(words[3], 1000).split(",")), size, free)
-
-
-def _directory(path: str, usage: Mapping[str, object]) -> Mount:
-    size, free, read_only = _usage(path, usage)
-    return Mount(path, "", "", ("ro",) if value_or(read_only, False) else (), size, free)
 
 
 def _usage(path: str, usage: Mapping[str, object]) -> tuple[Known[int], Known[int], Known[bool]]:

@@ -94,7 +94,9 @@ def gpu(found: Gpu) -> Gpu:
     links = found.nvlinks
     changed = _impossible(found, _SPANS)
     changed["ecc"] = _each_by_itself(found.ecc, _COUNT)
-    changed["remap"] = _each(found.remap, _ROWS)
+    if not isinstance(found.remap, Unknown):  # known only if each of its numbers can be true
+        judged = (within(getattr(found.remap, field.name), _ROWS) for field in fields(found.remap))
+        changed["remap"] = next((each for each in judged if isinstance(each, Unknown)), found.remap)
     changed["nvlink5"] = _each_by_itself(found.nvlink5, _COUNT_64)  # a counter with all bits set is none
     changed["nvlinks"] = links if isinstance(links, Unknown) else _links(links)
     return replace(found, **changed)  # type: ignore[arg-type]
@@ -105,14 +107,6 @@ def _each_by_itself(whole: EccCounters | Known[NvLink5], span: Span) -> object:
     if isinstance(whole, Unknown):
         return whole
     return replace(whole, **_impossible(whole, {each.name: span for each in fields(whole)}))  # type: ignore[arg-type]
-
-
-def _each(whole: Known[T], span: Span) -> Known[T]:
-    """A reading of several numbers, known only if each of them can be true."""
-    if isinstance(whole, Unknown):
-        return whole
-    judged = (within(getattr(whole, field.name), span) for field in fields(whole))  # type: ignore[arg-type]
-    return next((each for each in judged if isinstance(each, Unknown)), whole)
 
 
 def _links(links: tuple[NvLink, ...]) -> Known[tuple[NvLink, ...]]:

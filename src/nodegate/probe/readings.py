@@ -38,16 +38,11 @@ def why_not(value: object) -> Unknown | None:
     why = value["why"]
     for known in Why:
         if known.value == why:
-            return Unknown(known, detail, _nvml_error(value, detail))
+            number = value.get("nvml")  # of NVML's error; a recording by hand may have it in its text alone
+            if type(number) is not int:
+                number = int(found[1]) if (found := _NVML.match(detail)) else None
+            return Unknown(known, detail, number)
     return Unknown(Why.FAILED, f"{shown(why)}: {detail}".rstrip(": "))
-
-
-def _nvml_error(reading: Mapping[str, object], detail: str) -> int | None:
-    """The number of NVML's error; a recording by hand may have it in its text alone."""
-    if type(number := reading.get("nvml")) is int:
-        return number
-    found = _NVML.match(detail)
-    return int(found[1]) if found else None
 
 
 def wrong(expected: str, value: object) -> Unknown:

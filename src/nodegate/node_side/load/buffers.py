@@ -9,9 +9,10 @@ import ctypes
 import time
 from typing import Callable, Dict, List, Optional, Tuple
 
-from nodegate.node_side.load import cuda, operands, own
+from nodegate.node_side.load import cuda, operands, ptx
 from nodegate.node_side.load.place import answer_within, answering
 
+_COMPARE_BLOCKS = 1024
 CHUNK_S = 0.05  # of copies between two events
 FEWEST_CHUNKS = 3
 WARM_UP = 0.1  # share of the time whose chunks are dropped, at least the first
@@ -25,6 +26,30 @@ Entry = Dict[str, object]
 Beside = Callable[[int], None]
 
 
+class Words:
+    """Memory as 32-bit words: filled by a hash, and compared."""
+
+    def __init__(self, api: cuda.Cuda, stream: int) -> None:
+        self._cuda, self._stream = api, stream
+        module = api.module(ptx.common())
+        self._fill, self._compare = (api.kernel(module, name) for name in (ptx.FILL, ptx.COMPARE))
+
+    def fill(self, address: int, size: int, seed: int, masks: operands.Masks) -> None:
+        """Queue the writing of `size` bytes."""
+        pairs = size // 8
+        words = [ctypes.c_uint32(each) for each in (pairs, seed, masks.and0, masks.or0, masks.and1, masks.or1)]
+        grid = (pairs + ptx.THREADS - 1) // ptx.THREADS, 1
+        args = [ctypes.c_uint64(address), *words]
+        self._cuda.launch(self._fill, grid, ptx.THREADS, args, stream=self._stream, about=ptx.FILL)
+
+    def compare(self, left: int, right: int, size: int, count: int, first: int) -> None:
+        """Queue a comparison, which adds to the word at `count` and lowers the one at `first`."""
+        args = [ctypes.c_uint64(left), ctypes.c_uint64(right), ctypes.c_uint32(size // 16)]
+        args += [ctypes.c_uint64(count), ctypes.c_uint64(first)]
+        grid = _COMPARE_BLOCKS, 1
+        self._cuda.launch(self._compare, grid, ptx.THREADS, args, stream=self._stream, about=ptx.COMPARE)
+
+
 class Buffers:
     """A source with the pattern and a target, both of `size` bytes, in the context of one GPU."""
 
@@ -34,7 +59,7 @@ class Buffers:
         self.context = api.context(self.device)
         self.stream = api.stream()
         self._events = api.event(), api.event()
-        self._words = own.Words(api, self.stream)
+        self._words = Words(api, self.stream)
         self.take()
         self._counts = api.allocate(8)
 

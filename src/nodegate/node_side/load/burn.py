@@ -4,12 +4,16 @@ The document is described in docs/reference/burn-document.md. It is sent as one 
 JSON in base64.
 """
 
+import base64
 import functools
 import importlib
+import json
+import sys
 import time
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+import zlib
+from typing import Any, Dict, List, NamedTuple, Sequence, Set, Tuple
 
-from nodegate.node_side.load import find_cublas, load, products, residents, sampler, told
+from nodegate.node_side.load import find_cublas, load, products, residents, sampler
 from nodegate.node_side.load.load import Phase
 from nodegate.node_side.load.turns import Turns
 from nodegate.node_side.probe import child, children, driver, reading
@@ -25,6 +29,7 @@ IN_USE = 0.1  # share of its memory from which a GPU counts as in use without a 
 _SEEN = ("uuid", "bus_id", "name", "memory_total_bytes", "memory_used_bytes", "mig_mode", "processes")
 _PART_BYTES = 4 << 20
 _AGAIN_S = 4.0
+_WARM_UP_S = 2.0
 _OF_SECOND = ("index", "name", "multiprocessors", "error", "phases")
 
 Entry = Dict[str, Any]
@@ -56,7 +61,7 @@ def main(**options: Any) -> None:
     importlib.import_module("pynvml")  # once, before there are many processes
     document = burn(Options(**options), time.monotonic())
     children.end_all()
-    told.send(WIRE, document, MOST_CHARACTERS)
+    send(WIRE, document, MOST_CHARACTERS)
 
 
 def burn(options: Options, began: float) -> Entry:
@@ -119,7 +124,7 @@ def _again_with_own_kernels(document: Entry, options: Options, entries: "List[En
 
     The bits of these do not depend on what NVIDIA's library chooses for a GPU.
     """
-    odd = {dtype if dtype in products.BYTES else "bf16" for dtype in told.odd_types(document["gpus"])}
+    odd = {dtype if dtype in products.BYTES else "bf16" for dtype in _odd_types(document["gpus"])}
     if document["path"] != "cublas" or not odd:
         return
     worked = {each["index"] for each in document["gpus"] if not each["error"]}
@@ -213,7 +218,7 @@ def _burn_with(document: Entry, options: Options, entries: "List[Entry]", librar
         entry = dict(identity(each), of_library=False, path=document["path"])
         if not each["error"]:
             loaded, sampled = (outcomes["{} {}".format(what, each["index"])] for what in ("load", "samples"))
-            entry.update(_told(loaded, options, began), samples=told.samples(sampled))
+            entry.update(_told(loaded, options, began), samples=_samples_of(sampled))
         document["gpus"].append(entry)
     document["library_version"] = max([each.pop("library_version", 0) for each in document["gpus"]])
 
@@ -240,5 +245,86 @@ def _told(loaded: children.Outcome, options: Options, began: float) -> Entry:
     entry["started_s"] = round(started[0] - began, 3) if started else None
     entry["error"] = final.get("error", "") or ended.replace("ended by SIGALRM", f"no answer within {limit_s:g} s")
     entry["of_library"] = not started and (bool(final.get("of_library")) or in_library)
-    entry["phases"] = told.phases(loaded.parts)
+    entry["phases"] = _phases_of(loaded.parts)
     return entry
+
+
+def _phases_of(parts: "List[object]") -> "List[Entry]":
+    """The phases of a GPU from the parts that it sent."""
+    found: List[Entry] = []
+    for number, head in enumerate(load.progress(parts, "phase")):
+        windows = [each[1:] for each in load.progress(parts, "window") if each[0] == number]  # type: ignore[index]
+        mismatches = [each for each in load.progress(parts, "mismatch") if each["phase"] == number]  # type: ignore[index]
+        found.append(_phase(dict(head), windows, mismatches))  # type: ignore[call-overload]
+    return found
+
+
+def _phase(head: Entry, windows: "List[Any]", mismatches: "List[Any]") -> Entry:
+    """One phase; a window is [end since the start, end in the phase, products, their seconds, mismatches]."""
+    work = 2e-12 * head["matrix"] ** 3  # TFLOP of one product
+    seconds = windows[-1][1] if windows else 0.0
+    warm = min(_WARM_UP_S, seconds / 10)
+    dropped = min(sum(each[1] <= warm for each in windows) or 1, len(windows) - 1) if windows else 0
+    kept = windows[dropped:]
+    first = {name: value for name, value in mismatches[0].items() if name != "phase"} if mismatches else None
+    busy = sum(each[3] for each in kept)
+    return dict(
+        head,
+        iterations=sum(each[2] for each in windows),
+        seconds=seconds,
+        tflops=_rounded(work * sum(each[2] for each in kept) / busy) if busy else None,
+        tflops_windows=[_rounded(work * each[2] / each[3]) for each in windows],
+        windows_s=[each[0] for each in windows],
+        warm_up_windows=dropped,
+        mismatches=sum(each[4] for each in windows),
+        first_mismatch=first,
+    )
+
+
+def _rounded(tflops: float) -> float:
+    """Five digits: a mock's or a small matrix's are not 0."""
+    return float(f"{tflops:.5g}")
+
+
+def _odd_types(gpus: "List[Entry]") -> "List[str]":
+    """The dtypes in which the first results of GPUs that are alike differ."""
+    results: Dict[Tuple[object, ...], Set[str]] = {}
+    for gpu in gpus:
+        for phase in gpu.get("phases", []):
+            alike = gpu.get("name"), gpu.get("multiprocessors"), phase["dtype"], phase["matrix"]
+            results.setdefault(alike, set()).add(phase["checksum"])
+    return [str(alike[2]) for alike, checksums in results.items() if len(checksums) > 1]
+
+
+def _samples_of(sampled: children.Outcome) -> Entry:
+    """What NVML showed of a GPU, from what the process that watched it sent."""
+    final: Entry = sampled.value if isinstance(sampled.value, dict) else {}
+    windows = load.progress(sampled.parts, "window")
+    none = reading.unknown("failed", "sampling ended early")
+    return {
+        "interval_s": sampler.INTERVAL_S,
+        "count": final.get("count", sum(each["count"] for each in windows)),  # type: ignore[index]
+        "error": final.get("lost", "") or (str(sampled.unknown["detail"]) if sampled.unknown else ""),
+        "unread": final.get("unread", {}),
+        "windows": windows,
+        "violations_ns": final.get("violations_ns", none),
+    }
+
+
+def send(mark: bytes, document: Entry, most: int = 1 << 30) -> None:
+    """Write the document as one line of at most so many characters."""
+    sys.stdout.buffer.write(b"\n" + mark + fitted(document, most - len(mark)) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def fitted(document: Entry, most: int) -> bytes:
+    """The document as sent, its windows merged until it has at most this many characters."""
+    while True:
+        text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        wire = base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 9))
+        longest = max([len(each["samples"]["windows"]) for each in document["gpus"] if "samples" in each] or [0])
+        if len(wire) <= most or longest <= 2:
+            return wire
+        for each in document["gpus"]:
+            if "samples" in each:
+                each["samples"]["windows"] = sampler.merged(each["samples"]["windows"])

@@ -8,7 +8,7 @@ import functools
 import time
 from typing import Any, Dict, List, Sequence, Tuple
 
-from nodegate.node_side.load import burn, copying, cuda, place, sampler, told
+from nodegate.node_side.load import burn, copying, cuda, place, sampler
 from nodegate.node_side.load import turns as steps
 from nodegate.node_side.load.buffers import Buffers
 from nodegate.node_side.load.copying import DEVICE_SHARE, HOST_SHARE, KERNEL_SHARE, KERNELS, PEER_SHARE, Options
@@ -36,7 +36,7 @@ def main(**options: Any) -> None:
     driver.hold_open()
     document = copies(Options(**options))
     children.end_all()
-    told.send(WIRE, document)
+    burn.send(WIRE, document)
 
 
 def limit_s(options: Options, gpus: int) -> float:

@@ -5,13 +5,15 @@ what a GPU did before it hung or failed stays. They are described in docs/refere
 """
 
 import array
+import ctypes
 import re
 import time
 import zlib
-from typing import Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from nodegate.node_side.load import cublas, cuda, operands, own, place
+from nodegate.node_side.load import cublas, cuda, operands, place, products, ptx
 from nodegate.node_side.load import turns as steps
+from nodegate.node_side.load.buffers import Words
 from nodegate.node_side.load.cublas import Cublas, CublasError
 from nodegate.node_side.probe import child
 
@@ -101,6 +103,39 @@ def _why_not(dtype: str, capability: "Tuple[int, ...]", name: str, own_kernels: 
     return "nodegate has no kernel of its own for it" if own_kernels else ""
 
 
+def that_fits(matrix: int, size: int, room: int) -> int:
+    """The largest size up to the requested one, of which two operands and three results fit."""
+    n = max(matrix // products.STEP, 1) * products.STEP
+    while n > products.STEP and 5 * n * n * size > room:
+        n = max(n // 2 // products.STEP, 1) * products.STEP
+    if 5 * n * n * size > room:
+        raise cuda.CudaError("too little memory", -1, f"{room} bytes")
+    return n
+
+
+class Product:
+    """A matrix product by the kernels of products.py: `name` is fma or mma.sync."""
+
+    def __init__(self, api: cuda.Cuda, stream: int, dtype: str, capable: "Tuple[int, ...]") -> None:
+        """Compile it. Raises CudaError: nodegate has none for this GPU."""
+        tensor = dtype == products.TENSOR
+        if tensor and capable < (8, 0):
+            found = "{}.{}".format(*capable)
+            raise cuda.CudaError("no kernel", -1, f"{dtype} needs compute capability 8.0, this GPU has {found}")
+        self.name = "mma.sync" if tensor else "fma"
+        self._cuda, self._stream, self._dtype = api, stream, dtype
+        self._shared = products.TENSOR_SHARED if tensor else 0
+        self._kernel = api.kernel(api.module(products.product(dtype)), products.PRODUCT, self._shared)
+
+    def queue(self, left: int, right: int, result: int, n: int) -> None:
+        """Queue result[i][j] = sum over k of left[i][k] * right[j][k]."""
+        rows, columns = products.tile(self._dtype)
+        args: List[Any] = [ctypes.c_uint64(each) for each in (left, right, result)]
+        args.append(ctypes.c_uint32(n))
+        how: Dict[str, Any] = {"stream": self._stream, "shared": self._shared, "about": products.PRODUCT}
+        self._cuda.launch(self._kernel, (n // columns, n // rows), ptx.THREADS, args, **how)
+
+
 class _Gpu:
     """The GPU with its context, its kernels and one large piece of its memory."""
 
@@ -112,7 +147,7 @@ class _Gpu:
         processors = self.cuda.attribute(self.device, cuda.MULTIPROCESSORS)
         self.cuda.context(self.device)
         self.stream = self.cuda.stream()
-        self.words = own.Words(self.cuda, self.stream)
+        self.words = Words(self.cuda, self.stream)
         self.cublas = Cublas(job.library, self.stream) if job.library else None
         self.narrow: Dict[str, cublas.Narrow] = {}
         self.phases, left_out = self._phases()
@@ -136,19 +171,15 @@ class _Gpu:
         if not wanted or not self.cublas:
             return found, left_out
         free = self.cuda.memory()[0]
-        n = own.that_fits(wanted[0].matrix, operands.BYTES["bf16"], int(_LEFT * free * _FILLED))
+        n = that_fits(wanted[0].matrix, operands.BYTES["bf16"], int(_LEFT * free * _FILLED))
         room = cublas.room(self.cuda, self.stream, n, free)
-        refused = {phase.dtype: self._refusal(self.cublas, phase.dtype, room) for phase in wanted}
-        refused = {dtype: why for dtype, why in refused.items() if why}
+        refused = {}
+        for phase in wanted:
+            try:
+                self.narrow[phase.dtype] = cublas.Narrow(self.cublas, self.stream, phase.dtype, room)
+            except CublasError as error:  # noqa: PERF203 - this library cannot multiply this type
+                refused[phase.dtype] = str(error)
         return without(found, dict(left_out, **refused)) if refused else (found, left_out)
-
-    def _refusal(self, library: Cublas, dtype: str, room: cublas.Room) -> str:
-        """Why this library cannot multiply this type; empty where it can, and then its algorithm is chosen."""
-        try:
-            self.narrow[dtype] = cublas.Narrow(library, self.stream, dtype, room)
-        except CublasError as error:
-            return str(error)
-        return ""
 
 
 class _Ring:
@@ -158,11 +189,11 @@ class _Ring:
         """Fill the operands, compute the first result, check it on the host."""
         self.gpu, self.number, self.phase = gpu, number, gpu.phases[number]
         dtype = self.dtype = self.phase.dtype
-        self.kernel = None if gpu.cublas else own.Product(gpu.cuda, gpu.stream, dtype, gpu.capability)
+        self.kernel = None if gpu.cublas else Product(gpu.cuda, gpu.stream, dtype, gpu.capability)
         self.result = operands.RESULTS.get(dtype, dtype)
         self.narrow = gpu.narrow.get(dtype)
         matrix = self.narrow.n if self.narrow else self.phase.matrix
-        self.n = own.that_fits(matrix, operands.BYTES[self.result], gpu.size)
+        self.n = that_fits(matrix, operands.BYTES[self.result], gpu.size)
         self.bytes = self.n * self.n * operands.BYTES[self.result]  # of a result; an operand has no more
         self.results = min(gpu.size // self.bytes - 2, _MOST_RESULTS)
         self.done = 0  # products of the load
@@ -172,11 +203,14 @@ class _Ring:
         gpu.cuda.wait(gpu.stream)
         self.product_s = self._timed(1)
         wrong, worst = self._check()
+        crc = 0  # CRC-32 of the first result, in pieces that fit into the host's memory
+        for offset in range(0, self.bytes, _PIECE):
+            crc = zlib.crc32(gpu.cuda.read(self._at(2) + offset, min(_PIECE, self.bytes - offset)), crc)
         about = {
             "dtype": dtype,
             "matrix": self.n,
             "kernel": self.kernel.name if self.kernel else "",
-            "checksum": self._checksum(),
+            "checksum": f"{crc & _NONE:08x}",
             "reference_errors": wrong,
             "reference_worst": round(worst, 6),
         }
@@ -231,14 +265,11 @@ class _Ring:
         for product in range(count):
             self._product(self._slot(product))
         api.record(gpu.events[1], gpu.stream)
-        for product in range(count):
-            self._compare(self._slot(product))
+        for slot in map(self._slot, range(count)):
+            counts = gpu.counts + 4 * slot
+            gpu.words.compare(self._at(2), self._at(2 + slot), self.bytes, counts, counts + 4 * _MOST_RESULTS)
         api.wait(gpu.stream)
         return max(api.elapsed_s(*gpu.events), 1e-9)
-
-    def _compare(self, slot: int) -> None:
-        counts = self.gpu.counts + 4 * slot
-        self.gpu.words.compare(self._at(2), self._at(2 + slot), self.bytes, counts, counts + 4 * _MOST_RESULTS)
 
     def _mismatches(self, count: int, start: float) -> int:
         """Differing words of the products just done; the first is reported with its place."""
@@ -252,13 +283,6 @@ class _Ring:
             at_s, iteration = round(time.monotonic() - start, 3), self.done + wrong[0]
             child.emit({"mismatch": dict(place_of_it, phase=self.number, iteration=iteration, at_s=at_s)})
         return sum(words[self._slot(product)] for product in wrong)
-
-    def _checksum(self) -> str:
-        """CRC-32 of the first result, in pieces that fit into the host's memory."""
-        crc = 0
-        for offset in range(0, self.bytes, _PIECE):
-            crc = zlib.crc32(self.gpu.cuda.read(self._at(2) + offset, min(_PIECE, self.bytes - offset)), crc)
-        return f"{crc & _NONE:08x}"
 
     def _check(self) -> "Tuple[int, float]":
         """(wrong elements, largest deviation) among elements from all over the first result."""

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import signal
-from typing import Dict, Iterator, List, Sequence
+from typing import Dict, Iterator, Sequence
 
 from nodegate.node_side.probe import files, pci
 from nodegate.node_side.seats import cpus_in
@@ -53,7 +53,11 @@ def go_beside(bus_id: str) -> Dict[str, object]:
     folder = f"{pci.FOLDER}/{address}/"
     listed = files.plain(folder + "local_cpulist").strip()
     found: Dict[str, object] = {"cpus": listed, "numa_node": files.plain(folder + "numa_node").strip(), "error": ""}
-    found["above"] = _above(address)
+    # the bridges above it, nearest first: address, then speed and width of its link, each now and at most
+    found["above"] = [
+        [each, *(files.plain(f"{pci.FOLDER}/{each}/{name}").strip() for name in _LINK)]
+        for each in reversed(pci.above(address))
+    ]
     cpus = cpus_in(listed)
     if not cpus:
         return dict(found, error=f"sysfs lists no CPU next to it: {listed[:40]!r}")
@@ -62,11 +66,3 @@ def go_beside(bus_id: str) -> Dict[str, object]:
     except OSError as error:
         found["error"] = f"no CPU next to it may be used: {error.strerror}"
     return found
-
-
-def _above(address: str) -> "List[List[str]]":
-    """The bridges above a device, nearest first: address, then speed and width of its link, each now and at most."""
-    return [
-        [each, *(files.plain(f"{pci.FOLDER}/{each}/{name}").strip() for name in _LINK)]
-        for each in reversed(pci.above(address))
-    ]

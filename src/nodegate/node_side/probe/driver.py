@@ -11,6 +11,7 @@ from typing import Dict, List
 from nodegate.node_side.probe import child, children, files
 
 FOLDER = "/proc/driver/nvidia"
+_GPUS = FOLDER + "/gpus"
 OPEN_LIMIT_S = 15.0  # without persistence mode an open initialises the GPU, which takes seconds
 _MOST_HELD = 64
 
@@ -25,15 +26,9 @@ def read() -> object:
     return {
         "loaded": os.path.isdir(files.rooted("/sys/module/nvidia")),
         "version": files.text(FOLDER + "/version"),
-        "gpus": _gpus(),
+        "gpus": {name: files.text(f"{_GPUS}/{name}/information") for name in files.entries(_GPUS)},
         "devices": _devices(),
     }
-
-
-def _gpus() -> object:
-    if not os.path.isdir(files.rooted(FOLDER)):
-        return {}
-    return {name: files.text(f"{FOLDER}/gpus/{name}/information") for name in files.entries(FOLDER + "/gpus")}
 
 
 def _devices() -> Dict[str, object]:

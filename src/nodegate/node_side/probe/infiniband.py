@@ -41,17 +41,13 @@ def _port(adapter: str, number: str) -> Dict[str, object]:
     port = files.texts(folder, _PORT)
     for kind in ("counters", "hw_counters"):
         port[kind] = files.texts(f"{folder}/{kind}", files.entries(f"{folder}/{kind}"))
-    gids = _gids(folder + "/gids")
+    rows = sorted((name for name in files.entries(folder + "/gids") if name.isdigit()), key=int)
+    found = {index: files.text(f"{folder}/gids/{index}") for index in rows}
+    # Those that are in use; a table has hundreds of empty rows.
+    used = [index for index, gid in found.items() if not (isinstance(gid, str) and _NO_GID.match(gid))]
+    gids = {index: found[index] for index in used[:MOST_GIDS] if isinstance(found[index], str)}
     types = {index: files.text(f"{folder}/gid_attrs/types/{index}") for index in gids}
     return dict(port, gids=gids, gid_types=types, netdev=_netdev_name(adapter, number, list(gids)))
-
-
-def _gids(folder: str) -> Dict[str, object]:
-    """The GIDs that are in use; a table has hundreds of empty rows."""
-    rows = sorted((name for name in files.entries(folder) if name.isdigit()), key=int)
-    found = {index: files.text(f"{folder}/{index}") for index in rows}
-    used = [index for index, gid in found.items() if not (isinstance(gid, str) and _NO_GID.match(gid))]
-    return {index: found[index] for index in used[:MOST_GIDS] if isinstance(found[index], str)}
 
 
 def _netdev_name(adapter: str, port: str, gids: List[str]) -> str:

@@ -25,7 +25,6 @@ from nodegate.node_side.probe import (
     pci,
     reading,
     software,
-    storage,
     system,
     upkeep,
 )
@@ -60,7 +59,7 @@ SECTIONS: Dict[str, Tuple[Callable[[], object], float]] = {
     "jobs": (host.read_jobs, 10.0),
     "hooks": (host.read_hooks, 10.0),
     "upkeep": (upkeep.read, 10.0),
-    "storage": (storage.read, 15.0),
+    "storage": (mounts.read_storage, 15.0),
 }
 
 
@@ -78,7 +77,7 @@ def main(
     which a file is written. `lent`: an engine's job has lent the node to the run, and starts the probe.
     """
     software.asked_for.extend(programs)
-    storage.asked_for.extend(folders)
+    mounts.asked_for.extend(folders)
     host.lent = lent
     epoch_s, started = time.time(), time.monotonic()
     children.adopt_orphans()

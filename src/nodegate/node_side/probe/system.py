@@ -17,10 +17,14 @@ _CPUS = "/sys/devices/system/cpu"
 
 def read() -> object:
     """The data of the section."""
+    machine_id = files.text("/etc/machine-id")
+    if isinstance(machine_id, str):  # a hash: man machine-id asks to keep the id itself on the machine
+        machine_id = hashlib.sha256(b"nodegate " + machine_id.encode()).hexdigest()[:32]
+    modules = [name for name in files.entries("/sys/module") if _MODULES.match(name)]
     return {
         "hostname": files.text("/proc/sys/kernel/hostname"),
         "boot_id": files.text("/proc/sys/kernel/random/boot_id"),
-        "machine_id": _machine_id(),
+        "machine_id": machine_id,
         "uptime_s": uptime_s(),
         "kernel_release": files.text("/proc/sys/kernel/osrelease"),
         "os_release": files.text("/etc/os-release"),
@@ -30,17 +34,11 @@ def read() -> object:
         "cpu_count": _number_of({cpu for cpu in _cpus() if files.plain(cpu + "/online", "1") == "1"}, "CPU listed"),
         "cpu_sockets": _number_of(set(_topology("physical_package_id")) - {"", "-1"}, "physical_package_id"),
         "meminfo": files.text("/proc/meminfo"),
-        "modules": _modules(),
+        "modules": {name: files.plain(f"/sys/module/{name}/version") for name in modules},
         "dstate": _blocked(),
         "iommu_groups": len(files.entries("/sys/kernel/iommu_groups")),
         "pid_namespace": files.link_name("/proc/self/ns/pid"),
     }
-
-
-def _machine_id() -> object:
-    """A hash of the machine id: man machine-id asks to keep the id itself on the machine."""
-    found = files.text("/etc/machine-id")
-    return hashlib.sha256(b"nodegate " + found.encode()).hexdigest()[:32] if isinstance(found, str) else found
 
 
 def uptime_s() -> object:
@@ -67,12 +65,6 @@ def _topology(name: str) -> List[str]:
 
 def _number_of(found: Set[object], what: str) -> object:
     return len(found) or reading.unknown("missing", f"{_CPUS}: no {what}")
-
-
-def _modules() -> Dict[str, str]:
-    """GPU and RDMA modules and their versions; "" if a module has none."""
-    names = [name for name in files.entries("/sys/module") if _MODULES.match(name)]
-    return {name: files.plain(f"/sys/module/{name}/version") for name in names}
 
 
 def _blocked() -> List[Dict[str, object]]:

@@ -27,6 +27,7 @@ _MOST_MODULES = 2000
 
 def read() -> object:
     """The data of the section."""
+    controllers = [name for name in files.entries(_EDAC) if re.match(r"mc[0-9]+\Z", name)][:_MOST]
     return {
         "governors": _folded("scaling_governor"),
         "preferences": _folded("energy_performance_preference"),
@@ -41,7 +42,7 @@ def read() -> object:
         "bonds": {name: _bond(name) for name in _having(_NET, "/bonding")},
         "keys": _keys(),
         "dimms": files.opened(_TABLE, _dimms),
-        "memory_errors": _errors(),
+        "memory_errors": {name: files.texts(f"{_EDAC}/{name}", ("ue_count", "ce_count")) for name in controllers},
     }
 
 
@@ -129,9 +130,3 @@ def _dimm(entry: bytes) -> Dict[str, int]:
     elif size & 0x8000:  # in KiB
         size = (size & 0x7FFF) >> 10
     return {"mib": size, "mts": word(0x20)}
-
-
-def _errors() -> Dict[str, object]:
-    """The error counts of each memory controller since its driver was loaded."""
-    names = [name for name in files.entries(_EDAC) if re.match(r"mc[0-9]+\Z", name)]
-    return {name: files.texts(f"{_EDAC}/{name}", ("ue_count", "ce_count")) for name in names[:_MOST]}
