@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.api import Unknown, Verdict, Why, gibibytes, part, percent, some
-from nodegate.probe.readings import mapped
-from nodegate.probe.section import next_step
+from nodegate.probe.readings import mapped, next_step
 from nodegate.subjects.host import (
     SHARED_MEMORY,
     SYSTEM_FOLDERS,

@@ -3,7 +3,7 @@
 import pytest
 
 from nodegate.api import Baseline, Host, KernelLog, Profile, Verdicts
-from nodegate.kernel_log import hung_tasks, incidents
+from nodegate.kernel_log import incidents
 from nodegate.kernel_log.window import LogWindow
 
 pytestmark = pytest.mark.tier("bootcheck")
@@ -43,7 +43,7 @@ def test_hung_tasks(
     it says so. Source: kernel documentation, hung_task_timeout_secs (120 s).
     """
     window = LogWindow.of(kernel_log, host, baseline, profile)
-    hung_tasks.tell(kernel_log, host, window, verdicts)
+    incidents.tell_hung_tasks(kernel_log, host, window, verdicts)
     incidents.clean(kernel_log, "hung_task", window, verdicts)
 
 

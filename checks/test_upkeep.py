@@ -3,8 +3,8 @@
 import pytest
 
 from nodegate.api import Host, Limit, Node, Pci, Rdma, Storage, Unknown, Upkeep, Verdict, Verdicts, Why, part
-from nodegate.probe.section import next_step
-from nodegate.probe.storage import folders_of
+from nodegate.probe.mounts import folders_of
+from nodegate.probe.readings import next_step
 from nodegate.probe.upkeep import full_members
 from nodegate.records.finding import OWN_WORD, VIRTUAL
 from nodegate.subjects import pcie

@@ -19,13 +19,12 @@ from nodegate.probe.gpu import EccCounters, Gpu, GpuFabric, GpuProcess, Gpus, Nv
 from nodegate.probe.host import BlockedProcess, Cpus, Host
 from nodegate.probe.jobs import DeviceUser, Jobs, Owner, Whose
 from nodegate.probe.kernel_log import KernelLine, KernelLog
-from nodegate.probe.mounts import Disk, Disks, Mount, Mounts
+from nodegate.probe.mounts import Disk, Disks, Mount, Mounts, Storage
 from nodegate.probe.nvml import NvmlLibrary
 from nodegate.probe.pci import AerCounters, Pci, PciDevice
 from nodegate.probe.rdma import NetDevice, Rdma, RdmaDevice, RdmaPort
 from nodegate.probe.services import Service, Services
 from nodegate.probe.software import NcclLibrary, Software
-from nodegate.probe.storage import Storage
 from nodegate.probe.upkeep import Upkeep
 from nodegate.profile import Profile
 from nodegate.records import part

@@ -28,14 +28,13 @@ from nodegate.probe import (
     readings,
     services,
     software,
-    storage,
     upkeep,
 )
 from nodegate.probe.document import ProbeDocument, refuse_later_sections
 from nodegate.probe.gpu import Gpu, Gpus
 from nodegate.probe.kernel_log import KernelLog
 from nodegate.probe.rdma import Rdma
-from nodegate.probe.section import section_data, section_object
+from nodegate.probe.readings import section_data, section_object
 from nodegate.tools import nvidia_smi
 from nodegate.unknown import Known, Unknown, Why
 
@@ -131,7 +130,7 @@ class NodeFacts:
     jobs = _of("jobs", jobs.parse)
     hooks = _of("hooks", hooks.parse)
     upkeep = _of("upkeep", upkeep.parse)
-    storage = Fact(lambda of: storage.parse(_data(of, "storage")), "storage", may_lack=True)
+    storage = Fact(lambda of: mounts.parse_storage(_data(of, "storage")), "storage", may_lack=True)
     kernel_log = Fact(_kernel_log, "kernel_log", "system")
 
     def __init__(

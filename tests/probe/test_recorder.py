@@ -9,7 +9,7 @@ from nodegate.judge.context import facts_of
 from nodegate.judge.judge import judge
 from nodegate.node_side.probe.main import SECTIONS
 from nodegate.probe.document import FIRST, KEY, document_of, today
-from nodegate.probe.section import section_data
+from nodegate.probe.readings import section_data
 from nodegate.records.evidence import Evidence
 from nodegate.records.verdict import Verdict
 from nodegate.suite import Check

@@ -5,12 +5,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from nodegate.kernel_log.window import LogWindow, times
+from nodegate.kernel_log.window import LogWindow, shown, times
 from nodegate.probe.kernel_log import KernelLine, KernelLog
 from nodegate.records import part
 from nodegate.records.finding import AT_MOST, NumberLimit
 from nodegate.records.verdict import Verdict
-from nodegate.unknown import Known, Unknown
+from nodegate.unknown import Unknown
 from nodegate.verdicts import Verdicts
 
 _PCI = r"(?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
@@ -49,11 +49,6 @@ class Outage:
 
     line: KernelLine
     seconds: float | None = None
-
-    @property
-    def epoch_s(self) -> Known[float]:
-        """When the link went down."""
-        return self.line.epoch_s
 
 
 def link_downs(log: KernelLog, window: LogWindow, grace_s: float) -> dict[str, list[Outage]]:
@@ -109,7 +104,8 @@ def tell(
     for device, downs in downs_by_device.items():
         events, alone = [], []
         for down in downs:
-            event = None if isinstance(down.epoch_s, Unknown) else together(device, down.epoch_s)
+            at_s = down.line.epoch_s
+            event = None if isinstance(at_s, Unknown) else together(device, at_s)
             if event:
                 events.append(event)
             else:
@@ -117,7 +113,7 @@ def tell(
         own = len(alone)
         _tell_outage(device, alone, longest, verdicts)
         many = own > limit.value
-        said = [times(len(downs), downs[0].epoch_s, downs[-1].epoch_s)]
+        said = [times(len(downs), downs[0].line.epoch_s, downs[-1].line.epoch_s)]
         said += [_shared(events, len(downs))] if events else []
         few = f"up to {limit.value} in {window.value} h can be chance" if own else ""
         verdicts.found(
@@ -142,7 +138,7 @@ def _tell_outage(device: str, downs: Sequence[Outage], longest: NumberLimit | No
     verdicts.found(
         Verdict.FAIL,
         part=part.from_kernel("NIC", device),
-        text=f"link down for {_length(worst):.0f} s, {times(1, worst.epoch_s, worst.epoch_s)}",
+        text=f"link down for {_length(worst):.0f} s, once at {shown(worst.line.epoch_s)}",
         note="longer than a job waits",
         action=f"{_CLEAN}; after a repair reboot the node, which settles it",
         quantity="outage",

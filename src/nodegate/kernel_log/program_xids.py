@@ -104,7 +104,6 @@ def _named(event: GpuEvent) -> bool:
 
 
 def _seconds(one: GpuEvent, other: GpuEvent) -> float:
-    """Between two events; infinite if a time is not known."""
     if isinstance(one.epoch_s, Unknown) or isinstance(other.epoch_s, Unknown):
         return float("inf")
     return abs(other.epoch_s - one.epoch_s)

@@ -14,6 +14,7 @@ from nodegate.knowledge.roots import SLACK_S
 from nodegate.knowledge.signatures import find
 from nodegate.knowledge.tables import WRITERS
 from nodegate.knowledge.words import Role, Side
+from nodegate.node_side.probe.kernel_lines import ERROR
 from nodegate.probe.kernel_log import KernelLine
 from nodegate.records import part
 from nodegate.records.part import Part
@@ -24,12 +25,7 @@ MOST_SHAPES = 100  # of one node; a healthy one has a handful
 _SHAPE_LENGTH = 120
 _REMEMBERED = 2048  # lines: every node is looked through twice, and the nodes of a fleet boot alike
 _LOOKED_AT = 400  # characters: an error is said at the start of its line
-_ERROR = re.compile(
-    r"\b(?:errors?|fail(?:ed|s|ure|ing)?|fault|fatal|tim(?:ed |e)-?out|corrupt(?:ed|ion)?|panic|bug|oops"
-    r"|abort(?:ed|ing)?|invalid|cannot|can't|unable|not responding|critical|alert|lost|uncorrect\w{0,8}|unexpected"
-    r"|broken|dead|degraded)\b",
-    re.IGNORECASE,
-)
+_ERROR = re.compile(ERROR, re.IGNORECASE)
 # "0 errors", "error: 0", "no error", "without errors"; correctable PCIe errors are counted in sysfs
 _NO_ERROR = re.compile(
     r"\b(?:no|0|without|zero) (?:\w{1,20} )?(?:errors?|faults?|failures?)\b|\berrors?[:=] ?0\b"

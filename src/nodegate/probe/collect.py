@@ -9,7 +9,7 @@ from nodegate.errors import CannotMeasure
 from nodegate.node import Node
 from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.probe.document import MAX_DOCUMENT_BYTES, SCHEMA, ProbeDocument, document_of, today
-from nodegate.probe.storage import folders_of
+from nodegate.probe.mounts import folders_of
 from nodegate.transport.call import Request
 from nodegate.transport.session import Output, Session
 from nodegate.unknown import Why

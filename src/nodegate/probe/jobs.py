@@ -71,23 +71,20 @@ class Jobs:
         everywhere = list(running.values())
         main = max((running[pid] for pid in pids if pid in running), key=everywhere.count, default="")
         by_user = {users[pid].uid: job for pid, job in running.items() if job.startswith(_SLURM) and main in {"", job}}
-        return {
-            pid: self._of_job(users[pid], running[pid], running[pid] if shared else main)
-            if pid in running
-            else self._of_no_job(users.get(pid), main, by_user)
-            for pid in pids
-        }
+        owners = {}
+        for pid in pids:
+            if pid not in running:
+                owners[pid] = self._of_no_job(users.get(pid), main, by_user)
+                continue
+            own = shared or running[pid] == main
+            words = f"for {running[pid]}, user {users[pid].uid}" + ("" if own else f", on the GPU of {main}")
+            owners[pid] = Owner(Whose.JOB if own else Whose.FOREIGN, words)
+        return owners
 
     def running(self, pid: int) -> str:
         """The job that a process belongs to and that still runs, in words; empty if none is known."""
         owner = self.owners([pid])[pid]
         return owner.words.removeprefix("for ") if owner.whose is Whose.JOB else ""
-
-    @staticmethod
-    def _of_job(user: DeviceUser, job: str, main: str) -> Owner:
-        if job == main:
-            return Owner(Whose.JOB, f"for {job}, user {user.uid}")
-        return Owner(Whose.FOREIGN, f"for {job}, user {user.uid}, on the GPU of {main}")
 
     def _of_no_job(self, user: DeviceUser | None, main: str, by_user: Mapping[int, str]) -> Owner:
         """A login of another user than the job's is foreign; a service, or what cannot be looked into, need not be."""

@@ -12,7 +12,7 @@ from re import Match
 
 from nodegate.probe import plausible
 from nodegate.probe import readings as read
-from nodegate.probe.section import EVIDENCE
+from nodegate.probe.readings import EVIDENCE
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 
@@ -218,7 +218,9 @@ def _dated(line: str, now_epoch_s: float) -> tuple[Known[float] | None, str, boo
     if match := _ISO.match(line):
         when = _iso_time(match)
     elif match := _DMESG_T.match(line) or _DMESG_T_ABROAD.match(line):
-        when = _dmesg_time(match)
+        month, day, hour, minute, second, year = match.groups()
+        number = _month(month)
+        when = _ABROAD if number is None else _epoch(int(year), number, int(day), (hour, minute, second))
     elif match := _DMESG_H.match(line):
         when = _newest(match[1], match[2], (match[3], match[4], "0"), now_epoch_s) if match[1] else _RELATIVE
     elif match := _SYSLOG.match(line):
@@ -259,12 +261,6 @@ def _iso_time(match: Match[str]) -> Known[float]:
         return whole
     ahead_s = int(zone[1:3]) * 3600.0 + int(zone[-2:]) * 60.0 if zone and zone != "Z" else 0.0
     return whole + float(f"0.{fraction or 0}") - (-ahead_s if zone and zone[0] == "-" else ahead_s)
-
-
-def _dmesg_time(match: Match[str]) -> Known[float]:
-    month, day, hour, minute, second, year = match.groups()
-    number = _month(month)
-    return _ABROAD if number is None else _epoch(int(year), number, int(day), (hour, minute, second))
 
 
 def _syslog_time(match: Match[str], now_epoch_s: float) -> Known[float]:

@@ -118,7 +118,6 @@ def _links(links: tuple[NvLink, ...]) -> Known[tuple[NvLink, ...]]:
 
 
 def _impossible(whole: object, spans: Mapping[str, Span]) -> dict[str, object]:
-    """The readings that cannot be true, by name, as `Unknown`."""
     found: dict[str, object] = {}
     for name, span in spans.items():
         reading = getattr(whole, name)

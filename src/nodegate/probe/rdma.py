@@ -152,7 +152,6 @@ def _port(device: str, number: str, entry: object) -> RdmaPort:
 
 
 def _counters(data: Mapping[str, object], key: str) -> Mapping[str, Known[int]]:
-    """Counters by name; none if there is no folder."""
     found = value_or(read.mapping(data, key), {})
     return {name: plausible.counter(read.counted(found, name)) for name in found}
 

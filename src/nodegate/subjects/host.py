@@ -9,9 +9,8 @@ from dataclasses import replace
 
 from nodegate.probe.environment import UNLIMITED, ResourceLimits
 from nodegate.probe.host import BlockedProcess
-from nodegate.probe.mounts import Mount
+from nodegate.probe.mounts import Mount, split
 from nodegate.probe.readings import mapped
-from nodegate.probe.storage import split
 from nodegate.records import part
 from nodegate.records.finding import AT_LEAST, EQUAL, AnyLimit
 from nodegate.records.part import Part, software

@@ -231,7 +231,6 @@ def identity(seen: Entry) -> Entry:
 
 
 def _told(loaded: children.Outcome, options: Options, began: float) -> Entry:
-    """What the process of a GPU sent of its load."""
     entry: Entry = {}
     for part in load.progress(loaded.parts, "gpu"):
         entry.update(part)  # type: ignore[call-overload]

@@ -92,7 +92,6 @@ def _copy_each(document: Entry, options: Options) -> None:
 
 
 def _take(entry: Entry, outcome: children.Outcome, options: Options) -> None:
-    """The entry from the process of a GPU."""
     parts = [part for part in outcome.parts if isinstance(part, dict)]
     for part in parts:
         entry["place"] = part.get("place", entry["place"])
@@ -147,7 +146,6 @@ def _pair_s(options: Options, gpus: int, pairs: int) -> float:
 
 
 def _pairs_limit_s(options: Options, gpus: int, pairs: int) -> float:
-    """How long all pairs may take at most."""
     each_s = _pair_s(options, gpus, pairs) + AROUND_S
     return 2 * options.start_limit_s + pairs * each_s + 2 * options.answer_limit_s
 

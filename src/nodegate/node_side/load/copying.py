@@ -70,7 +70,6 @@ class _Gpu:
         }
 
     def alone(self) -> None:
-        """To the host and back, while no other GPU does."""
         self.turns.say(self.slot, steps.WAITING)
         self.turns.wait([self.turns.watcher(self.slot)], steps.WAITING)
         self.turns.wait(range(self.slot), steps.INSIDE)
@@ -98,7 +97,6 @@ class _Gpu:
             of.take()
 
     def at_once(self) -> None:
-        """To the host, then back, each together with all other GPUs."""
         everyone = range(self.turns.slots)
         self.prepare(AT_ONCE)
         for ready, step, what in ((steps.READY_OUT, steps.OUT, OUT), (steps.READY_IN, steps.IN, IN)):
@@ -115,7 +113,6 @@ class _Gpu:
         self.buffers.clear()
 
     def copy(self, what: str, when: str, share: float = HOST_SHARE) -> None:
-        """The pattern to the host, from there, or inside the GPU."""
         self._time(what, when, functools.partial(self.copies[what], self.buffers), share)
 
     def copy_both(self) -> None:

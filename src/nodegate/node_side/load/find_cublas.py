@@ -93,7 +93,6 @@ def _library(path: str, origin: str, told: "Optional[children.Outcome]", cuda_ve
 
 
 def _asked(path: str) -> object:
-    """The version of a library, or why there is none."""
     try:
         return cublas.version_of(path)
     except cublas.CublasError as error:
@@ -123,7 +122,6 @@ def _files(place: str) -> List[str]:
 
 
 def _from_cache() -> List[str]:
-    """The libraries in the loader's cache for this machine's word size."""
     try:
         lines = commands.run(["ldconfig", "-p"], limit_s=10.0, limit_bytes=4 << 20).stdout.splitlines()
     except reading.CannotRead:

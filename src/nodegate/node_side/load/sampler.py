@@ -89,7 +89,6 @@ class _Sampler:
         self.lost = ""
 
     def sample(self) -> Dict[str, float]:
-        """{quantity: number} at this moment."""
         found: Dict[str, float] = {}
         for name, (read, divisor) in QUANTITIES.items():
             if name in self._left_out:
@@ -116,7 +115,6 @@ class _Window:
         self._bits: Dict[str, int] = {}
 
     def add(self, sample: Dict[str, float], *, loading: bool) -> None:
-        """Take one sample."""
         self._count += 1
         self._load += loading
         reasons = int(sample.pop("event_reasons", 0))

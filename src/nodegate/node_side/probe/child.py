@@ -70,17 +70,22 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
+def detach(parent: int) -> None:
+    """This new process has a group of its own, ends with its parent, and reads and writes nothing."""
+    os.setpgid(0, 0)
+    die_with_parent(parent)
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+
+
 def become(task: Task, notes: mmap.mmap, deadline: float, result_fd: int, parent: int) -> NoReturn:
     """In a new child: do the task, send the result, and end."""
     try:
-        os.setpgid(0, 0)
-        die_with_parent(parent)
+        detach(parent)
         if _Own.result_fd >= 0:  # the pipe of the child that started this one
             os.close(_Own.result_fd)
         _Own.result_fd, _Own.notes, _Own.deadline = result_fd, notes, deadline
-        null = os.open("/dev/null", os.O_RDWR)
-        for fd in (0, 1, 2):
-            os.dup2(null, fd)
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         try:
             _send({"value": task.function()})

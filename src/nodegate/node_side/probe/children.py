@@ -175,7 +175,6 @@ class _Running:
         return self.deadline.left_s()
 
     def outcome(self) -> Outcome:
-        """Its result."""
         duration = (self.ended or time.monotonic()) - self.started
         final = self.final or {"unknown": self._why()}
         reason = final.get("unknown")
@@ -208,7 +207,6 @@ class _Running:
         return not self._doing() or is_runnable(self.pid)
 
     def _doing(self) -> str:
-        """What it noted last."""
         return self.notes[:].rstrip(b"\0").decode("utf-8", "replace")
 
     def _kill(self) -> None:
@@ -263,7 +261,6 @@ def _stat_fields(pid: int) -> List[str]:
 
 
 def _kill(pid: int) -> None:
-    """End a process and its group."""
     _kill_group(pid)
     with contextlib.suppress(OSError):
         os.kill(pid, signal.SIGKILL)

@@ -160,7 +160,6 @@ class _Running:
                     del open_pipes[fd]
 
     def end(self) -> None:
-        """End what it left behind."""
         if self.process.poll() is None:
             self._kill()
         for pipe in (self.process.stdout, self.process.stderr):

@@ -68,11 +68,7 @@ def hold_open() -> None:
 def _hold(path: str, parent: int) -> None:
     """The child's whole life: it ends with its parent, or when that ends its children."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.setpgid(0, 0)
-    child.die_with_parent(parent)
-    null = os.open("/dev/null", os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(null, fd)
+    child.detach(parent)
     try:
         os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

@@ -24,6 +24,12 @@ _OLDER_THAN_ALL = 1 << 60  # a number in the order of lines, newest first
 ERR, WARNING = 3, 4  # levels of the kernel: 0 (emerg) to 7 (debug)
 FIRMWARE, BY_ERR, BY_WARNING = LEVEL_KINDS = ("firmware", "err", "warning")  # kept for their level alone
 
+ERROR = (
+    r"\b(?:errors?|fail(?:ed|s|ure|ing)?|fault|fatal|tim(?:ed |e)-?out|corrupt(?:ed|ion)?|panic|bug|oops"
+    r"|abort(?:ed|ing)?|invalid|cannot|can't|unable|not responding|critical|alert|lost|uncorrect\w{0,8}|unexpected"
+    r"|broken|dead|degraded)\b"
+)
+
 # Kind: words of which one is in the lower-case line (the quick look), and what the line then must match. A line is of
 # the first kind that it matches.
 KINDS: Dict[str, Tuple[str, str]] = {
@@ -121,9 +127,7 @@ KINDS: Dict[str, Tuple[str, str]] = {
         ),
         (
             r"^(?!.*(?:command line:|\baudit[:( ]|\bacpi(?: bios)?(?: error| warning| exception)|\[firmware bug\]))"
-            r".*\b(?:errors?|fail(?:ed|s|ure|ing)?|fault|fatal|tim(?:ed |e)-?out|corrupt(?:ed|ion)?|panic|bug|oops"
-            r"|abort(?:ed|ing)?|invalid|cannot|can't|unable|not responding|critical|alert|lost|uncorrect\w{0,8}"
-            r"|unexpected|broken|dead|degraded)\b"
+            ".*" + ERROR
         ),
     ),
 }

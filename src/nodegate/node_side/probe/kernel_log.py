@@ -193,7 +193,6 @@ def _not_empty(kept: Kept, subject: str) -> Kept:
 
 
 def _stamp(line: str, which: str) -> object:
-    """The time of a line from the stamp that it starts with."""
     try:
         since = _stamp_s(_LEVEL.sub("", line, 1))
     except (ValueError, OverflowError):  # a date that does not exist

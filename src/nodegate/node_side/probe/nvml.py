@@ -4,7 +4,7 @@ import ctypes
 import importlib
 import time
 from types import ModuleType
-from typing import Dict, List, Tuple
+from typing import Dict, List
 
 from nodegate.node_side.probe import child, children, reading
 from nodegate.node_side.probe.nvml_calls import ask, reading_of
@@ -51,24 +51,19 @@ def section(outcome: children.Outcome) -> Dict[str, object]:
     hung = outcome.unknown
     if not outcome.parts or (hung and hung["why"] not in ("timeout", "hung")):
         return dict(hung or reading.unknown("failed", "NVML sent nothing"), **duration)
-    head, gpus = _merged(outcome.parts)
-    if hung:
-        _mark_unread(gpus, min(int(str(head["count"])), MOST_GPUS), hung)
-        head["incomplete"] = hung
-    head["gpus"] = [gpus[index] for index in sorted(gpus)]
-    return dict(duration, data=head)
-
-
-def _merged(parts: List[object]) -> Tuple[Dict[str, object], Gpus]:
     head: Dict[str, object] = {}
     gpus: Gpus = {}
-    for part in parts:
+    for part in outcome.parts:
         if isinstance(part, dict):
             head.update(part)
         elif isinstance(part, list):
             index, key, value = part
             gpus.setdefault(index, {"index": index})[key] = value
-    return head, gpus
+    if hung:
+        _mark_unread(gpus, min(int(str(head["count"])), MOST_GPUS), hung)
+        head["incomplete"] = hung
+    head["gpus"] = [gpus[index] for index in sorted(gpus)]
+    return dict(duration, data=head)
 
 
 def _mark_unread(gpus: Gpus, count: int, hung: Dict[str, object]) -> None:

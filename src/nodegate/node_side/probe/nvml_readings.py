@@ -45,12 +45,10 @@ def _simple(name: str, *args: object) -> Reader:
 
 
 def _of(name: str, part: Callable[[Any], object], *args: object) -> Reader:
-    """A part of what a function answers."""
     return guarded(lambda nvml, handle: part(ask(nvml, name, handle, *args)))
 
 
 def _group(**members: Reader) -> Reader:
-    """Several readings under one key."""
     return lambda nvml, handle: {name: member(nvml, handle) for name, member in members.items()}
 
 

@@ -56,7 +56,6 @@ def _nccl() -> List[Dict[str, str]]:
 
 
 def _libraries(name: str) -> List[str]:
-    """Where a library is, in the loader's folders."""
     folders = [*_LIBRARY_FOLDERS, *_DRIVER_FOLDERS, *_loader_folders()]
     return sorted({path for folder in folders for path in _found(f"{folder}/{name}")})[:MOST_LIBRARIES]
 

@@ -47,7 +47,6 @@ def read() -> object:
 
 
 def _having(folder: str, below: str) -> List[str]:
-    """The entries of a folder that have this folder in them."""
     return [name for name in files.entries(folder) if os.path.isdir(files.rooted(f"{folder}/{name}{below}"))][:_MOST]
 
 
@@ -90,7 +89,6 @@ def _bond(name: str) -> Dict[str, object]:
 
 
 def _keys() -> Dict[str, List[str]]:
-    """The partition keys of each port, without the empty ones."""
     found = {}
     for device in files.entries(_RDMA)[:_MOST]:
         for port in files.entries(f"{_RDMA}/{device}/ports"):
