@@ -74,8 +74,7 @@ def pack(*, main: str, packages: Sequence[str], options: Mapping[str, object], p
     """
     with _PACKING:  # a campaign asks from 64 threads at once: one packs, the others wait for it
         sources = _packed(tuple(packages))
-    text = _PROGRAM.format(sources=sources, main=main, options=json.dumps(options), purpose=purpose)
-    return text.encode("ascii")
+    return _PROGRAM.format(sources=sources, main=main, options=json.dumps(options), purpose=purpose).encode("ascii")
 
 
 def pynvml_source() -> str:

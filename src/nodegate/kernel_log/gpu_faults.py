@@ -186,7 +186,12 @@ def _rooted(faults: Sequence[Fault]) -> list[Fault]:
     for index, fault in enumerate(faults):
         alike[fault.first.address].setdefault(fault.rule.code, []).append(index)
     for fault in faults:
-        root = _root_of(fault, faults, alike[fault.first.address].values())
+        found = (  # of each code the first fault that led to this one
+            next((index for index in indices if near(faults[index], fault.first.epoch_s)), None)
+            for indices in alike[fault.first.address].values()
+            if follows(fault.rule, faults[indices[0]].rule, fault.first.cause)
+        )
+        root = min((index for index in found if index is not None), default=None)
         if root is None:
             kept.append(fault)
         else:
@@ -201,16 +206,6 @@ def _rooted(faults: Sequence[Fault]) -> list[Fault]:
         else:
             kept[index] = replace(fault, followed_by=by_root.get(id(fault), ()))
     return kept
-
-
-def _root_of(fault: Fault, faults: Sequence[Fault], alike: Iterable[Sequence[int]]) -> int | None:
-    """The first fault that led to this one; `alike` are the faults of the same GPU, by code."""
-    found = (
-        next((index for index in indices if near(faults[index], fault.first.epoch_s)), None)
-        for indices in alike
-        if follows(fault.rule, faults[indices[0]].rule, fault.first.cause)
-    )
-    return min((index for index in found if index is not None), default=None)
 
 
 def _with_wishes(faults: list[Fault], wishes: list[Fault], window: LogWindow) -> list[Fault]:

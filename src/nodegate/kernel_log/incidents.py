@@ -130,14 +130,12 @@ def _named(match: re.Match[str]) -> str:
     return next((groups[name] for name in DEVICES if groups.get(name)), "").rstrip(":.")
 
 
-def tell(
-    log: KernelLog,
-    subject: str,
-    window: LogWindow,
-    verdicts: Verdicts,
-    harmless: Callable[[Incident], str] = lambda _: "",
-) -> None:
-    """A finding for each incident, and a pass where there is none and the log is whole; `harmless`: see below."""
+# Why an incident is at most a warning here; empty where it counts.
+Harmless = Callable[[Incident], str] | None
+
+
+def tell(log: KernelLog, subject: str, window: LogWindow, verdicts: Verdicts, harmless: Harmless = None) -> None:
+    """A finding for each incident, and a pass where there is none and the log is whole."""
     tell_incidents(log, subject, window, verdicts, harmless)
     clean(log, subject, window, verdicts)
 
@@ -148,20 +146,17 @@ def clean(log: KernelLog, subject: str, window: LogWindow, verdicts: Verdicts) -
 
 
 def tell_incidents(
-    log: KernelLog,
-    subject: str,
-    window: LogWindow,
-    verdicts: Verdicts,
-    harmless: Callable[[Incident], str] = lambda _: "",
+    log: KernelLog, subject: str, window: LogWindow, verdicts: Verdicts, harmless: Harmless = None
 ) -> None:
-    """A finding for each incident. `harmless` says why one is at most a warning here; empty where it counts.
+    """A finding for each incident.
 
     What may follow from another error, and comes soon after one of the same device, is its detail.
     """
     found = incidents(log, subject, window)
     for incident in found:
         if not any(_follows(incident, other) for other in found):
-            tell_one(incident, window, verdicts, harmless=_RECOVERED if incident.recovered else harmless(incident))
+            why = _RECOVERED if incident.recovered else harmless(incident) if harmless else ""
+            tell_one(incident, window, verdicts, harmless=why)
 
 
 def tell_one(
@@ -232,13 +227,6 @@ def tell_hung_tasks(log: KernelLog, host: Host, window: LogWindow, verdicts: Ver
         tell_one(incident, window, verdicts, when=f"{incident.when}, {where}")
 
 
-def _place(frames: Sequence[str]) -> str:
-    """Where a stack waits: its first function that is no mere waiting, and what that belongs to; "" when none is."""
-    sure = (match for frame in frames if (match := _FRAME.match(frame)) and not match["guessed"])
-    at = next((match for match in sure if not _WAITING.fullmatch(match["function"])), None)
-    return _in_kernel(at["function"], at["module"] or "") if at else ""
-
-
 def _in_kernel(function: str, module: str = "") -> str:
     """A function of the kernel with the sort of thing it belongs to: "nfs_wait_bit_killable (NFS)"."""
     sort = next((sort for pattern, sort in _SORTS if pattern.match(module) or pattern.match(function)), "")
@@ -252,7 +240,8 @@ def _stacks(lines: Sequence[KernelLine]) -> Mapping[str, str]:
         if match and match[1] not in found:
             following = [each.text for each in lines[number + 1 : number + 1 + _MOST_LINES]]
             end = next((index for index, text in enumerate(following) if _HUNG in text), len(following))
-            where = _place(following[:end])
-            if where:
-                found[match[1]] = where
+            # its first function that is no mere waiting, and what that belongs to
+            sure = (frame for text in following[:end] if (frame := _FRAME.match(text)) and not frame["guessed"])
+            if at := next((frame for frame in sure if not _WAITING.fullmatch(frame["function"])), None):
+                found[match[1]] = _in_kernel(at["function"], at["module"] or "")
     return found

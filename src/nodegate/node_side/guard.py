@@ -288,7 +288,6 @@ def main(stdin: "BinaryIO") -> None:
             return  # the controller closed the connection before it sent a request
         payload += piece
     signal.alarm(0)
-    quiet = os.open(os.devnull, os.O_RDWR)
-    os.dup2(quiet, 2)
+    os.dup2(os.open(os.devnull, os.O_RDWR), 2)
     Guard(request, payload).run()
     os._exit(0)

@@ -30,15 +30,11 @@ class Recorder:
         return {"version": self.version, "sections": sorted(self.sections)}
 
 
-FIRST = Recorder(
-    "0.1.0",
-    frozenset(
-        (
-            *("clock", "driver", "environment", "infiniband", "jobs", "kernel_log", "limits", "mounts", "netdev"),
-            *("nvidia_smi", "nvml", "pci", "services", "software", "system"),
-        )
-    ),
+_FIRST = (
+    "clock driver environment infiniband jobs kernel_log limits mounts netdev "
+    "nvidia_smi nvml pci services software system"
 )
+FIRST = Recorder("0.1.0", frozenset(_FIRST.split()))
 
 
 def today() -> Recorder:

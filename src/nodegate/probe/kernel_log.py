@@ -224,7 +224,10 @@ def _dated(line: str, now_epoch_s: float) -> tuple[Known[float] | None, str, boo
     elif match := _DMESG_H.match(line):
         when = _newest(match[1], match[2], (match[3], match[4], "0"), now_epoch_s) if match[1] else _RELATIVE
     elif match := _SYSLOG.match(line):
-        when, of_syslog = _syslog_time(match, now_epoch_s), True
+        before, month, day, after, hour, minute, second = match.groups()
+        clock, of_syslog = (hour, minute, second), True
+        year = before or after
+        when = _epoch(int(year), _MONTHS[month], int(day), clock) if year else _newest(month, day, clock, now_epoch_s)
     elif match := _UNIX.match(line):
         when, of_syslog = float(match[1]), True
     elif match := _SYSLOG_ABROAD.match(line):
@@ -261,14 +264,6 @@ def _iso_time(match: Match[str]) -> Known[float]:
         return whole
     ahead_s = int(zone[1:3]) * 3600.0 + int(zone[-2:]) * 60.0 if zone and zone != "Z" else 0.0
     return whole + float(f"0.{fraction or 0}") - (-ahead_s if zone and zone[0] == "-" else ahead_s)
-
-
-def _syslog_time(match: Match[str], now_epoch_s: float) -> Known[float]:
-    before, month, day, after, *clock = match.groups()
-    hour, minute, second = clock
-    if year := before or after:
-        return _epoch(int(year), _MONTHS[month], int(day), (hour, minute, second))
-    return _newest(month, day, (hour, minute, second), now_epoch_s)
 
 
 def _month(name: str | None) -> int | None:

@@ -198,6 +198,5 @@ class NvmlLibrary:
 
 def library_of(sections: Mapping[str, object]) -> NvmlLibrary:
     """The library, from the sections of the probe document, also if NVML refused to start."""
-    section = read.mapping(sections, "nvml")
-    version = read.text(read.mapping(section, "data"), "driver_version")
+    version = read.text(read.mapping(read.mapping(sections, "nvml"), "data"), "driver_version")
     return NvmlLibrary(version, isinstance(version, Unknown) and version.nvml == _OTHER_VERSION)

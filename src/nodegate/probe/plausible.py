@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TypeVar
 
-from nodegate.probe.gpu import EccCounters, Gpu, NvLink, NvLink5
+from nodegate.probe.gpu import EccCounters, Gpu, NvLink5
 from nodegate.unknown import Known, Unknown, Why
 
 T = TypeVar("T")
@@ -98,7 +98,12 @@ def gpu(found: Gpu) -> Gpu:
         judged = (within(getattr(found.remap, field.name), _ROWS) for field in fields(found.remap))
         changed["remap"] = next((each for each in judged if isinstance(each, Unknown)), found.remap)
     changed["nvlink5"] = _each_by_itself(found.nvlink5, _COUNT_64)  # a counter with all bits set is none
-    changed["nvlinks"] = links if isinstance(links, Unknown) else _links(links)
+    if not isinstance(links, Unknown):  # known if each is listed once by a number that a GPU has
+        numbers = {link.link for link in links}
+        if len(numbers) < len(links) or not all(0 <= number < _MOST_LINKS for number in numbers):
+            changed["nvlinks"] = Unknown(Why.IMPLAUSIBLE, "NVLinks are listed twice, or by numbers that no GPU has")
+        else:
+            changed["nvlinks"] = tuple(replace(link, **_impossible(link, _LINK_SPANS)) for link in links)  # type: ignore[arg-type]
     return replace(found, **changed)  # type: ignore[arg-type]
 
 
@@ -107,14 +112,6 @@ def _each_by_itself(whole: EccCounters | Known[NvLink5], span: Span) -> object:
     if isinstance(whole, Unknown):
         return whole
     return replace(whole, **_impossible(whole, {each.name: span for each in fields(whole)}))  # type: ignore[arg-type]
-
-
-def _links(links: tuple[NvLink, ...]) -> Known[tuple[NvLink, ...]]:
-    """The links, if each is listed once by a number that a GPU has."""
-    numbers = {link.link for link in links}
-    if len(numbers) < len(links) or not all(0 <= number < _MOST_LINKS for number in numbers):
-        return Unknown(Why.IMPLAUSIBLE, "NVLinks are listed twice, or by numbers that no GPU has")
-    return tuple(replace(link, **_impossible(link, _LINK_SPANS)) for link in links)  # type: ignore[arg-type]
 
 
 def _impossible(whole: object, spans: Mapping[str, Span]) -> dict[str, object]:

@@ -115,8 +115,7 @@ def _group(found: Mapping[str, object], key: str) -> Mapping[str, object]:
 
 
 def _joined(found: Mapping[str, object], key: str) -> Known[str]:
-    counts = read.mapping(found, key)
-    return read.mapped(counts, lambda each: " + ".join(sorted(map(shown, each))) or _NO_CLOCKS)
+    return read.mapped(read.mapping(found, key), lambda each: " + ".join(sorted(map(shown, each))) or _NO_CLOCKS)
 
 
 def _deepest(states: tuple[Mapping[str, object], ...]) -> Known[int]:
@@ -133,8 +132,7 @@ def _array(name: str, data: Mapping[str, object]) -> Array:
 
 
 def _controller(name: str, data: Mapping[str, object]) -> Controller:
-    alarm = read.mapped(read.counted(data, "alarm"), read.switch)
-    return Controller(shown(name), read.text(data, "state"), alarm)
+    return Controller(shown(name), read.text(data, "state"), read.mapped(read.counted(data, "alarm"), read.switch))
 
 
 def _bond(name: str, data: Mapping[str, object]) -> Bond:
@@ -145,8 +143,7 @@ def _bond(name: str, data: Mapping[str, object]) -> Bond:
 
 
 def _keys(keys: Mapping[str, object], port: str) -> frozenset[int]:
-    written = value_or(read.items(keys, port), ())
-    found = [read.hexadecimal({"key": each}, "key", 16) for each in written]
+    found = [read.hexadecimal({"key": each}, "key", 16) for each in value_or(read.items(keys, port), ())]
     return frozenset(key for key in found if isinstance(key, int))
 
 

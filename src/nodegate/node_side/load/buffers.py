@@ -40,14 +40,14 @@ class Words:
         words = [ctypes.c_uint32(each) for each in (pairs, seed, masks.and0, masks.or0, masks.and1, masks.or1)]
         grid = (pairs + ptx.THREADS - 1) // ptx.THREADS, 1
         args = [ctypes.c_uint64(address), *words]
-        self._cuda.launch(self._fill, grid, ptx.THREADS, args, stream=self._stream, about=ptx.FILL)
+        self._cuda.launch(self._fill, grid, args, ptx.FILL, stream=self._stream)
 
     def compare(self, left: int, right: int, size: int, count: int, first: int) -> None:
         """Queue a comparison, which adds to the word at `count` and lowers the one at `first`."""
         args = [ctypes.c_uint64(left), ctypes.c_uint64(right), ctypes.c_uint32(size // 16)]
         args += [ctypes.c_uint64(count), ctypes.c_uint64(first)]
         grid = _COMPARE_BLOCKS, 1
-        self._cuda.launch(self._compare, grid, ptx.THREADS, args, stream=self._stream, about=ptx.COMPARE)
+        self._cuda.launch(self._compare, grid, args, ptx.COMPARE, stream=self._stream)
 
 
 class Buffers:

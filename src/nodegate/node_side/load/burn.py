@@ -128,8 +128,7 @@ def _again_with_own_kernels(document: Entry, options: Options, entries: "List[En
     if document["path"] != "cublas" or not odd:
         return
     worked = {each["index"] for each in document["gpus"] if not each["error"]}
-    same = [(dtype, 1.0) for dtype in sorted(odd)]
-    short = options._replace(seconds=_AGAIN_S * len(odd), phases=same)
+    short = options._replace(seconds=_AGAIN_S * len(odd), phases=[(dtype, 1.0) for dtype in sorted(odd)])
     second: Entry = {}
     _burn_with(second, short, [each for each in entries if each["index"] in worked], "", began)
     document["again"] = [{name: each.get(name) for name in _OF_SECOND} for each in second["gpus"]]

@@ -146,8 +146,7 @@ def _pair_s(options: Options, gpus: int, pairs: int) -> float:
 
 
 def _pairs_limit_s(options: Options, gpus: int, pairs: int) -> float:
-    each_s = _pair_s(options, gpus, pairs) + AROUND_S
-    return 2 * options.start_limit_s + pairs * each_s + 2 * options.answer_limit_s
+    return 2 * options.start_limit_s + pairs * (_pair_s(options, gpus, pairs) + AROUND_S) + 2 * options.answer_limit_s
 
 
 def _longest_s(options: Options) -> Dict[int, float]:

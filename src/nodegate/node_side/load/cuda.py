@@ -9,6 +9,7 @@ import ctypes
 import ctypes.util
 from typing import Any, Dict, List, Sequence, Tuple
 
+from nodegate.node_side.load.ptx import THREADS
 from nodegate.node_side.probe import child
 
 LIBRARY = "libcuda.so.1"
@@ -213,17 +214,9 @@ class Cuda:
         return function
 
     def launch(
-        self,
-        kernel: int,
-        grid: Sequence[int],
-        threads: int,
-        args: "List[Any]",
-        *,
-        stream: int,
-        shared: int = 0,
-        about: str = "",
+        self, kernel: int, grid: Sequence[int], args: "List[Any]", about: str, *, stream: int, shared: int = 0
     ) -> None:
-        """Queue a kernel. `grid` is (x, y) blocks of `threads`; `args` are ctypes values in the kernel's order."""
+        """Queue a kernel. `grid` is (x, y) blocks of THREADS; `args` are ctypes values in the kernel's order."""
         pointers = (_handle * len(args))(*[ctypes.addressof(each) for each in args])
         x, y = grid
-        self.call("cuLaunchKernel", kernel, x, y, 1, threads, 1, 1, shared, stream, pointers, None, about=about)
+        self.call("cuLaunchKernel", kernel, x, y, 1, THREADS, 1, 1, shared, stream, pointers, None, about=about)

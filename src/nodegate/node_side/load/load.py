@@ -11,7 +11,7 @@ import time
 import zlib
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from nodegate.node_side.load import cublas, cuda, operands, place, products, ptx
+from nodegate.node_side.load import cublas, cuda, operands, place, products
 from nodegate.node_side.load import turns as steps
 from nodegate.node_side.load.buffers import Words
 from nodegate.node_side.load.cublas import Cublas, CublasError
@@ -132,8 +132,8 @@ class Product:
         rows, columns = products.tile(self._dtype)
         args: List[Any] = [ctypes.c_uint64(each) for each in (left, right, result)]
         args.append(ctypes.c_uint32(n))
-        how: Dict[str, Any] = {"stream": self._stream, "shared": self._shared, "about": products.PRODUCT}
-        self._cuda.launch(self._kernel, (n // columns, n // rows), ptx.THREADS, args, **how)
+        grid = n // columns, n // rows
+        self._cuda.launch(self._kernel, grid, args, products.PRODUCT, stream=self._stream, shared=self._shared)
 
 
 class _Gpu:

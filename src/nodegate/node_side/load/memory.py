@@ -164,11 +164,10 @@ class Memory:
         args: List[Any] = [ctypes.c_uint64(address), ctypes.c_uint64(first)]
         args += [ctypes.c_uint32(each) for each in (quads, rule.key, rule.flip)]
         args += [ctypes.c_uint64(each) for each in (found, self._sums) if found]
-        grid = min(self.blocks, -(-quads // kernels.THREADS)), 1
-        self._launch(kernels.name(kernel, rule.rule), grid, args)
+        self._launch(kernels.name(kernel, rule.rule), (min(self.blocks, -(-quads // kernels.THREADS)), 1), args)
 
     def _launch(self, name: str, grid: "tuple[int, int]", args: "List[Any]") -> None:
-        self.cuda.launch(self._kernels[name], grid, kernels.THREADS, args, stream=self.of.stream, about=name)
+        self.cuda.launch(self._kernels[name], grid, args, name, stream=self.of.stream)
 
     def _sum(self) -> int:
         with answering(self.of.answer_limit_s):

@@ -139,8 +139,7 @@ def _triad() -> str:
     words = 4 * IN_FLIGHT
     lines = [f".reg .b32 %a<{words}>, %b<{words}>; .reg .b64 %in, %more, %out;"]
     adds = [f"mad.lo.u32 %a{each}, %b{each}, {FACTOR}, %a{each};" for each in range(words)]
-    work = [*_loads("a", "in"), *_loads("b", "more"), *adds, *_stores("a", "out")]
-    lines += _tiles(["in", "more", "out"], work)
+    lines += _tiles(["in", "more", "out"], [*_loads("a", "in"), *_loads("b", "more"), *adds, *_stores("a", "out")])
     return ptx.entry(name(TRIAD), ["u64 p_in", "u64 p_more", "u64 p_out", "u32 p_tiles"], [*lines, "ret;"])
 
 

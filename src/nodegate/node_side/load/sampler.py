@@ -207,7 +207,10 @@ def watch_link(index: int, slot: int, turns: steps.Turns, answer_limit_s: float)
     answer_within(answer_limit_s)
     after = READINGS["pcie_replays"](nvml, handle)
     answer_within(0)
-    found: Dict[str, object] = {when: _link_spread(several) for when, several in samples.items()}
+    found: Dict[str, object] = {}  # {quantity: [lowest, median, highest]} and the number of samples
+    for when, several in samples.items():
+        values = {name: [each[name] for each in several if name in each] for name in LINK}
+        found[when] = dict({name: spread(each) for name, each in values.items() if each}, count=len(several))
     return dict(found, **state, unread=unread, replays=growth(before, after))
 
 
@@ -221,9 +224,3 @@ def _link_sample(nvml: ModuleType, handle: Handle, unread: Dict[str, object]) ->
         else:
             unread[name] = value
     return found
-
-
-def _link_spread(samples: "List[Dict[str, int]]") -> Dict[str, object]:
-    """{quantity: [lowest, median, highest]} and the number of samples."""
-    values = {name: [each[name] for each in samples if name in each] for name in LINK}
-    return dict({name: spread(several) for name, several in values.items() if several}, count=len(samples))

@@ -40,8 +40,7 @@ def run(tasks: Dict[str, Task], budget_s: float = float("inf"), at_once: int = 1
             running.append(live[-1])
         if not live:
             return {one.name: one.outcome() for one in running}
-        readable = [one.fd for one in live if one.fd >= 0]
-        select.select(readable, [], [], min(one.patience_s() for one in live))
+        select.select([one.fd for one in live if one.fd >= 0], [], [], min(one.patience_s() for one in live))
 
 
 def adopt_orphans() -> None:

@@ -105,7 +105,13 @@ def read_sections(names: Sequence[str], limits_s: Dict[str, float]) -> Dict[str,
     at_once = max(LEAST_AT_ONCE, os.cpu_count() or 1)
     found = {name: _section(name, outcome) for name, outcome in children.run(tasks, BUDGET_S, at_once).items()}
     if "nvml" in found and "data" not in found["nvml"]:
-        found["nvidia_smi"] = _nvidia_smi(str(found["nvml"]["why"]), limits_s.get("nvidia_smi", NVIDIA_SMI_LIMIT_S))
+        why = str(found["nvml"]["why"])
+        if why in ("timeout", "hung"):  # nvidia-smi uses NVML
+            not_started = reading.unknown(why, "not started: NVML, which it uses, did not answer")
+            found["nvidia_smi"] = dict(not_started, duration_s=0.0)
+        else:
+            task = child.Task(_ask_nvidia_smi, limits_s.get("nvidia_smi", NVIDIA_SMI_LIMIT_S))
+            found["nvidia_smi"] = _section("nvidia_smi", children.run({"": task})[""])
     return found
 
 
@@ -116,13 +122,6 @@ def _section(name: str, outcome: children.Outcome) -> Section:
     if outcome.unknown:
         return dict(outcome.unknown, duration_s=duration_s)
     return {"data": outcome.value, "duration_s": duration_s}
-
-
-def _nvidia_smi(why_no_nvml: str, limit_s: float) -> Section:
-    """The output of nvidia-smi if NVML returned nothing. It uses NVML: after a hang it is not even started."""
-    if why_no_nvml in ("timeout", "hung"):
-        return dict(reading.unknown(why_no_nvml, "not started: NVML, which it uses, did not answer"), duration_s=0.0)
-    return _section("nvidia_smi", children.run({"": child.Task(_ask_nvidia_smi, limit_s)})[""])
 
 
 def _ask_nvidia_smi() -> object:

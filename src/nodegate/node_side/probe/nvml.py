@@ -17,8 +17,6 @@ PEERS_S = 1.0
 P2P = (0, 1)  # nvmlGpuP2PCapsIndex_t: read, write
 SLOW_S = 5.0  # a driver that answers this late (GSP time-outs take 6 s per call) is not queried about this GPU any more
 
-Gpus = Dict[int, Dict[str, object]]
-
 
 def read() -> object:
     """Send NVML's readings as parts: first the system's own values, then [index, key, value] of each GPU.
@@ -52,7 +50,7 @@ def section(outcome: children.Outcome) -> Dict[str, object]:
     if not outcome.parts or (hung and hung["why"] not in ("timeout", "hung")):
         return dict(hung or reading.unknown("failed", "NVML sent nothing"), **duration)
     head: Dict[str, object] = {}
-    gpus: Gpus = {}
+    gpus: Dict[int, Dict[str, object]] = {}
     for part in outcome.parts:
         if isinstance(part, dict):
             head.update(part)
@@ -60,20 +58,16 @@ def section(outcome: children.Outcome) -> Dict[str, object]:
             index, key, value = part
             gpus.setdefault(index, {"index": index})[key] = value
     if hung:
-        _mark_unread(gpus, min(int(str(head["count"])), MOST_GPUS), hung)
+        # The GPU that was being read lacks the reading that hung and those after it; later GPUs lack everything.
+        not_read = reading.unknown("timeout", "not read: NVML hung before it ({})".format(hung["detail"]))
+        for gpu in gpus.values():
+            missing = [] if "handle" in gpu else [key for key in READINGS if key not in gpu]
+            gpu.update({key: hung if key == missing[0] else not_read for key in missing})
+        for index in range(min(int(str(head["count"])), MOST_GPUS)):
+            gpus.setdefault(index, {"index": index, "handle": not_read})
         head["incomplete"] = hung
     head["gpus"] = [gpus[index] for index in sorted(gpus)]
     return dict(duration, data=head)
-
-
-def _mark_unread(gpus: Gpus, count: int, hung: Dict[str, object]) -> None:
-    """The GPU that was being read lacks the reading that hung and those after it; later GPUs lack everything."""
-    not_read = reading.unknown("timeout", "not read: NVML hung before it ({})".format(hung["detail"]))
-    for gpu in gpus.values():
-        missing = [] if "handle" in gpu else [key for key in READINGS if key not in gpu]
-        gpu.update({key: hung if key == missing[0] else not_read for key in missing})
-    for index in range(count):
-        gpus.setdefault(index, {"index": index, "handle": not_read})
 
 
 def _load() -> str:

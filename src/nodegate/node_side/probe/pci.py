@@ -31,8 +31,7 @@ def read() -> object:
 
     The `control` of each is for section `upkeep`.
     """
-    names = files.required_entries(FOLDER)
-    chosen = [address for address in names if ADDRESS.match(address) and _matters(address)]
+    chosen = [address for address in files.required_entries(FOLDER) if ADDRESS.match(address) and _matters(address)]
     wanted = {each for address in chosen for each in (address, *above(address))}
     return [_device(address) for address in sorted(wanted)[:MOST_DEVICES]]
 
@@ -83,8 +82,7 @@ def _acs(config: BinaryIO) -> object:
         if number in (0, 0xFFFFFFFF):
             break
         if number & 0xFFFF == _ACS_CAPABILITY:
-            control = os.pread(fd, 2, offset + _ACS_CONTROL_OFFSET)
-            return "{:04x}".format(int.from_bytes(control, "little"))
+            return "{:04x}".format(int.from_bytes(os.pread(fd, 2, offset + _ACS_CONTROL_OFFSET), "little"))
         offset = number >> 20
     return reading.unknown("not supported", "no ACS capability")
 
