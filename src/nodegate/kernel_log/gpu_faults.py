@@ -56,11 +56,6 @@ class Fault:
     suspicion: program_xids.Suspicion | None = None
 
     @property
-    def last_s(self) -> Known[float]:
-        """When it was last seen."""
-        return self.last.epoch_s
-
-    @property
     def part(self) -> Part:
         """The GPU as a part; the node where the line names no GPU."""
         known = self.first.address or self.serial
@@ -71,7 +66,7 @@ class Fault:
         """What was seen, when, and what followed."""
         word = f", {self.first.severity}" if self.first.severity else ""
         word += f", {self.first.instance}" if self.first.instance else ""
-        when = times(self.count, self.first.epoch_s, self.last_s)
+        when = times(self.count, self.first.epoch_s, self.last.epoch_s)
         after = ", followed by Xid " + ", ".join(map(str, self.followed_by)) if self.followed_by else ""
         said = self.rule.kind in (XidKind.SEVERITY, XidKind.LEGACY, XidKind.UNKNOWN)
         quoted = f' ("{self.first.text[:MAX_QUOTED]}")' if said else ""
@@ -102,8 +97,8 @@ class Fault:
             fresh = Verdict.FAIL
         elif self.suspicion and window.profile is Profile.DELIVERY:
             fresh = self.rule.under_test  # the GPU is the suspect, as when the program is nodegate's own
-        weighed, remark = window.aged(fresh, self.rule.lasts, self.last_s, settled_s=self.settled_s)
-        if self.recovery and not window.earlier_boot(self.last_s):
+        weighed, remark = window.aged(fresh, self.rule.lasts, self.last.epoch_s, settled_s=self.settled_s)
+        if self.recovery and not window.earlier_boot(self.last.epoch_s):
             return worst((weighed, Verdict.FAIL)), remark
         return weighed, remark
 
@@ -156,7 +151,7 @@ def tell_unparsed(events: Iterable[object], what: str, verdicts: Verdicts) -> No
 
 def near(fault: Fault, epoch_s: Known[float]) -> bool:
     """Whether a moment is within the incident of a fault; lines without a time count as near."""
-    first_s, last_s = fault.first.epoch_s, fault.last_s
+    first_s, last_s = fault.first.epoch_s, fault.last.epoch_s
     if isinstance(first_s, Unknown) or isinstance(last_s, Unknown) or isinstance(epoch_s, Unknown):
         return True
     return first_s - SLACK_S <= epoch_s <= last_s + INCIDENT_S
@@ -215,17 +210,17 @@ def _with_wishes(faults: list[Fault], wishes: list[Fault], window: LogWindow) ->
     """
     for wish in wishes:
         asked = wish.last.recovery or "an action that the line does not specify"
-        early = window.earlier_boot(wish.last_s)
+        early = window.earlier_boot(wish.last.epoch_s)
         same = [
             index
             for index, fault in enumerate(faults)
-            if fault.first.address == wish.first.address and window.earlier_boot(fault.last_s) == early
+            if fault.first.address == wish.first.address and window.earlier_boot(fault.last.epoch_s) == early
         ]
         if asked == _NO_ACTION:
             for index in same:
-                last = faults[index].last_s
-                if not isinstance(last, Unknown) and not isinstance(wish.last_s, Unknown) and last <= wish.last_s:
-                    faults[index] = replace(faults[index], settled_s=wish.last_s)
+                last, since = faults[index].last.epoch_s, wish.last.epoch_s
+                if not isinstance(last, Unknown) and not isinstance(since, Unknown) and last <= since:
+                    faults[index] = replace(faults[index], settled_s=since)
         elif same:
             faults[same[-1]] = replace(faults[same[-1]], recovery=asked)
         else:

@@ -53,7 +53,10 @@ def parse(found: Mapping[str, object]) -> Hooks:
         return Hooks(() if spool.why is Why.MISSING and "spool" in found else spool, gate=gate)
     verdicts, dropped, unread = list[HookVerdict](), 0, 0
     for line in spool.splitlines():
-        value = read.record(_object(line))
+        try:
+            value = read.record(strict_json.loads(line))
+        except (ValueError, RecursionError):
+            value = Unknown(Why.FAILED, "not JSON")
         if isinstance(value, Unknown):
             unread += 1
         elif value.get("schema") == SCHEMA:
@@ -63,13 +66,6 @@ def parse(found: Mapping[str, object]) -> Hooks:
         else:
             verdicts.append(verdict)
     return Hooks(tuple(verdicts), dropped, unread, gate)
-
-
-def _object(line: str) -> object:
-    try:
-        return strict_json.loads(line)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _verdict(value: Mapping[str, object]) -> HookVerdict | None:

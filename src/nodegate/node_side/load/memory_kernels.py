@@ -61,7 +61,9 @@ def found_in(words: "List[int]") -> Found:
 def text() -> str:
     """The module with all of these kernels, for every GPU."""
     kernels = [_read(), _copy(), _triad()]
-    kernels += [_write(rule) for rule in RULES]
+    for rule in RULES:
+        work = [*_words(rule), f"st.global.v4.u32 [%p], {ptx.braced('w', 4)};"]
+        kernels.append(ptx.entry(name("write", rule), _PATTERN_PARAMS, [*_quads(work), "ret;"]))
     kernels += [_check(rule) for rule in (*RULES, TRIAD)]
     return ptx.head() + "".join(kernels)
 
@@ -185,11 +187,6 @@ def _words(rule: str) -> "List[str]":
 def _hash(each: int, key: str, out: str) -> "List[str]":
     lines = [f"mad.lo.u32 %k, %high, 0x{_HIGH:08X}, {key};", f"add.u32 {out}, %low, {each};"]
     return lines + ptx.hashed(out, "%k")
-
-
-def _write(rule: str) -> str:
-    work = [*_words(rule), f"st.global.v4.u32 [%p], {ptx.braced('w', 4)};"]
-    return ptx.entry(name("write", rule), _PATTERN_PARAMS, [*_quads(work), "ret;"])
 
 
 def _check(rule: str) -> str:

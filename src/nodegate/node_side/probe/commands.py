@@ -146,7 +146,12 @@ class _Running:
         }
         while True:
             if self.deadline.is_over(self._could_go_on):
-                raise reading.CannotRead(self._late())
+                took_s, name = self.deadline.at - self.started, self.name
+                if self._kill():
+                    late = reading.unknown("timeout", f"{name}: not finished within {round(took_s, 1):g} s")
+                else:
+                    late = reading.unknown("hung", f"{name}: {children.where_it_hangs(self.process.pid)}")
+                raise reading.CannotRead(late)
             has_ended = self.process.poll() is not None  # checked first: then everything that it wrote can be read
             pause_s = 0.0 if has_ended else min(self.deadline.left_s(), 0.1 if open_pipes else 0.005)
             readable, _, _ = select.select(list(open_pipes), [], [], pause_s)
@@ -168,12 +173,6 @@ class _Running:
 
     def _could_go_on(self) -> bool:
         return children.is_runnable(self.process.pid)
-
-    def _late(self) -> reading.Reading:
-        took_s = self.deadline.at - self.started
-        if self._kill():
-            return reading.unknown("timeout", f"{self.name}: not finished within {round(took_s, 1):g} s")
-        return reading.unknown("hung", f"{self.name}: {children.where_it_hangs(self.process.pid)}")
 
     def _kill(self) -> bool:
         """End it; false if SIGKILL fails."""

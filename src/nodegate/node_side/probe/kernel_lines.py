@@ -286,7 +286,12 @@ class _Xids:
         self._tails: Dict[Tuple[str, ...], Deque[Tuple[int, str]]] = {}
 
     def offer(self, number: int, line: str) -> None:
-        key = _code_of(line.lower())
+        # Device, code and severity, as far as the line names them; or "GPU 0000:9b:00.0: GPU has fallen off the bus."
+        before, word, after = line.lower().partition("xid")
+        match = _CODE.match(after)
+        device, code = (match.group(1) or "", match.group(2) or "") if match else ("", "")
+        severity = "nonfatal" if "nonfatal" in after or "non-fatal" in after else ""
+        key = (before[-1:], device, code, severity) if word else (before[-60:],)
         if key not in self._heads:
             if len(self._heads) >= MOST_CODES:
                 self.newest_lost = self.newest_lost if self._newest_first and self.lost else line
@@ -303,13 +308,3 @@ class _Xids:
             rest = head[half:] + list(self._tails[key])
             found += head[:half] + rest[-half:]
         return found
-
-
-def _code_of(line: str) -> Tuple[str, ...]:
-    """Device, code and severity of a line with an Xid, as far as it names them."""
-    before, word, after = line.partition("xid")
-    if not word:
-        return (line[-60:],)  # "GPU 0000:9b:00.0: GPU has fallen off the bus."
-    match = _CODE.match(after)
-    device, code = (match.group(1) or "", match.group(2) or "") if match else ("", "")
-    return before[-1:], device, code, "nonfatal" if "nonfatal" in after or "non-fatal" in after else ""

@@ -99,5 +99,4 @@ def _packages() -> object:
         pattern = r"^([^\t]+)\t(.+)$"
     if isinstance(listed, str):
         return dict(re.findall(pattern, listed, re.MULTILINE))
-    no_such_package = "no packages found matching" in str(listed.get("detail"))
-    return {} if no_such_package else listed
+    return {} if "no packages found matching" in str(listed.get("detail")) else listed

@@ -37,18 +37,14 @@ def row(pid: int) -> "tuple[int, str, str]":
     return (int(fields[1]), fields[0], head.partition("(")[2]) if len(fields) > 1 else (0, "X", "")
 
 
-def ancestors() -> "set[int]":
-    """This process and its parents."""
-    found, pid = set(), os.getpid()
-    while pid > 0 and pid not in found:
-        found.add(pid)
-        pid = row(pid)[0]
-    return found
-
-
 def marked(mark: str) -> "dict[int, str]":
     """{pid: 'pid name state'} of living processes with the mark, and of the daemons that hold it."""
-    found, ours, sign = {}, ancestors(), mark.encode()
+    ours: set[int] = set()  # this process and its parents
+    pid = os.getpid()
+    while pid > 0 and pid not in ours:
+        ours.add(pid)
+        pid = row(pid)[0]
+    found, sign = {}, mark.encode()
     for name in os.listdir("/proc"):
         pid = int(name) if name.isdigit() else 0
         if not pid or pid in ours or not (sign in read(pid, "environ") or sign in read(pid, "cmdline")):

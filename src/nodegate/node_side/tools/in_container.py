@@ -38,14 +38,9 @@ exit "$code"
 """
 
 
-def settings() -> "list[str]":
-    """The names of the variables that are passed to the tool."""
-    return sorted(name for name in os.environ if name.startswith(PASSED_ON))
-
-
 def command(runtime: str, image: str) -> "list[str]":
     """The command that starts a shell in the image, with GPUs, RDMA devices and the node's own network."""
-    passed_on = [word for name in settings() for word in ("--env", name)]
+    passed_on = [word for name in sorted(os.environ) if name.startswith(PASSED_ON) for word in ("--env", name)]
     if runtime in ("docker", "podman"):
         argv = [runtime, "run", "--rm", "-i", "--pull=never", "--name", "nodegate-" + secrets.token_hex(8)]
         argv += ["--init", "--gpus", "all"] if runtime == "docker" else ["--device", "nvidia.com/gpu=all"]
