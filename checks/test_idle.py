@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.api import Known, Profile, Unknown, Verdict, Whose, absence, mebibytes, part, percent, value_or
-from nodegate.node_side.load.residents import is_resident
+from nodegate.node_side.probe.system import is_resident
 from nodegate.subjects.boards import owners
 from nodegate.subjects.gpu import answering
 

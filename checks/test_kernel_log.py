@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.api import Limit, LimitKind, Unknown, Verdict, counted, part
-from nodegate.kernel_log import bandwidth_lines, flaps, gpu_faults, incidents, reach
+from nodegate.kernel_log import bandwidth_lines, flaps, gpu_faults, incidents
 from nodegate.kernel_log.window import LogWindow, shown
 from nodegate.knowledge.roots import INCIDENT_S
 from nodegate.knowledge.xid_lines import gpu_events
@@ -24,21 +24,21 @@ def test_reaches_back(kernel_log: KernelLog, verdicts: Verdicts) -> None:
     The ring buffer forgets its oldest lines and every reboot empties it: what is gone cannot be called clean.
     """
     since, boot, whose = kernel_log.since_epoch_s, kernel_log.boot_epoch_s, part.host("kernel log")
-    lost = reach.lost_since(kernel_log, boot)
-    left_out = sum(each.lines for each in lost if each.kind not in reach.OF_LITTLE_WEIGHT)
+    lost = incidents.lost_since(kernel_log, boot)
+    left_out = sum(each.lines for each in lost if each.kind not in incidents.OF_LITTLE_WEIGHT)
     if left_out:
         text = f"{left_out} relevant lines of this boot did not fit and were omitted"
         verdicts.found(Verdict.WARN, part=whose, text=text, action="read the log on the node", code="lines left out")
     if kernel_log.missed:
         text = "messages of this boot were overwritten before they could be read"
-        verdicts.found(Verdict.WARN, part=whose, text=text, action=reach.KEEP, code="too short")
+        verdicts.found(Verdict.WARN, part=whose, text=text, action=incidents.KEEP, code="too short")
     if isinstance(since, Unknown):
         verdicts.unknown(part=whose, quantity="the time of its oldest line", reason=since)
     elif isinstance(boot, Unknown):
         verdicts.unknown(part=whose, quantity="the time of this boot", reason=boot)
     elif since > boot + INCIDENT_S:
         message = f"reaches back only to {shown(since)}, the node booted at {shown(boot)}: earlier messages are lost"
-        verdicts.found(Verdict.WARN, part=whose, text=message, action=reach.KEEP, code="too short")
+        verdicts.found(Verdict.WARN, part=whose, text=message, action=incidents.KEEP, code="too short")
     else:
         few = sum(each.lines for each in lost) - left_out
         rest = f"; {counted(few, 'warning')} without a known cause omitted" if few else ""
@@ -69,7 +69,7 @@ def test_xid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Pro
         )
     gpu_faults.tell_unparsed(gpu_events(kernel_log.lines), "Xid", verdicts)
     text = f"no Xid since {shown(kernel_log.since_epoch_s)}"
-    reach.clean(kernel_log, reach.XID, window, verdicts, text=text)
+    incidents.clean(kernel_log, incidents.XID, window, verdicts, text=text)
 
 
 def test_sxid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
@@ -81,7 +81,7 @@ def test_sxid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Pr
     window = LogWindow.of(kernel_log, host, baseline, profile)
     gpu_faults.tell_switches(kernel_log, window, verdicts)
     text = f"no SXid since {shown(kernel_log.since_epoch_s)}"
-    reach.clean(kernel_log, reach.XID, window, verdicts, text=text)
+    incidents.clean(kernel_log, incidents.XID, window, verdicts, text=text)
 
 
 def test_gpu_driver(
@@ -161,7 +161,7 @@ def test_nic_flaps(  # noqa: PLR0917 - arguments are facts
         together=lambda device, epoch_s: fleet.log.together(node.name, device, epoch_s),
     )
     text = f"no link-down in the last {within.value} h, as far as the log reaches"
-    reach.clean(kernel_log, "flaps", window, verdicts, text=text)
+    incidents.clean(kernel_log, "flaps", window, verdicts, text=text)
 
 
 def test_nic_errors(

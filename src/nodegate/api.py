@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from nodegate.baseline.baseline import Baseline
 from nodegate.errors import CannotMeasure, NotApplicable, NotJudged, UsageError
 from nodegate.node import Node
-from nodegate.probe.clock import Clock
 from nodegate.probe.driver import Driver, DriverGpu
 from nodegate.probe.environment import Environment, ResourceLimits
 from nodegate.probe.gpu import EccCounters, Gpu, GpuFabric, GpuProcess, Gpus, NvLink, RowRemap
-from nodegate.probe.host import BlockedProcess, Cpus, Host
+from nodegate.probe.host import BlockedProcess, Clock, Cpus, Host
 from nodegate.probe.jobs import DeviceUser, Jobs, Owner, Whose
 from nodegate.probe.kernel_log import KernelLine, KernelLog
 from nodegate.probe.mounts import Disk, Disks, Mount, Mounts, Storage

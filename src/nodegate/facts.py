@@ -14,7 +14,6 @@ from typing import Generic, TypeVar, overload
 from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.packed import pack, unpack
 from nodegate.probe import (
-    clock,
     driver,
     environment,
     hooks,
@@ -124,7 +123,7 @@ class NodeFacts:
     limits = _of("limits", environment.parse_limits)
     environment = _of("environment", environment.parse)
     software = _of("software", software.parse)
-    clock = Fact(lambda of: clock.parse(section_object(of.sections, "clock"), of), "clock")
+    clock = Fact(lambda of: host.parse_clock(section_object(of.sections, "clock"), of), "clock")
     disks = _of("disks", mounts.parse_disks)
     mounts = _of("mounts", mounts.parse)
     jobs = _of("jobs", jobs.parse)

@@ -8,7 +8,7 @@ from nodegate import suite
 from nodegate.judge.fleet import Fleet
 from nodegate.judge.judge import judge
 from nodegate.node import Node
-from nodegate.probe.clock import Clock
+from nodegate.probe.host import Clock
 from nodegate.records.finding import Limit
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown, Why

@@ -18,5 +18,6 @@ def test_a_burst_is_read_line_by_line():
     (fault,) = faults_of((KernelLine(texts[n % KINDS], n / 1000) for n in range(LINES)), window, {})
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert (fault.rule.code, fault.count, fault.first.epoch_s, fault.last.epoch_s) == (95, LINES, 0.0, (LINES - 1) / 1000)
+    assert (fault.rule.code, fault.count) == (95, LINES)
+    assert (fault.first.epoch_s, fault.last.epoch_s) == (0.0, (LINES - 1) / 1000)
     assert peak_bytes < MEBIBYTE

@@ -10,7 +10,7 @@ from nodegate.judge.fleet import Fleet
 from nodegate.judge.judge import judge
 from nodegate.kernel_log.fleet import LogTraits
 from nodegate.node import Node
-from nodegate.probe.clock import Clock
+from nodegate.probe.host import Clock
 from nodegate.profile import Profile
 from nodegate.records.finding import Record
 from nodegate.records.verdict import Verdict

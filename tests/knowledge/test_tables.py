@@ -5,7 +5,7 @@ import re
 import pytest
 from support.patterns import alternatives
 
-from nodegate.kernel_log import reach
+from nodegate.kernel_log import incidents
 from nodegate.kernel_log.incidents import device_of, rule_of
 from nodegate.knowledge.roots import follows
 from nodegate.knowledge.tables import Lasts, XidKind, lines, settings, xid_rule, xids
@@ -83,7 +83,7 @@ def test_the_rule_fits_its_example_and_the_probe_brings_each_form_of_its_pattern
             for text in (rule.example, *forms):
                 kind = kind_of(text)
                 assert kind in KINDS, text
-                assert rule.subject not in reach.KINDS or kind in reach.KINDS[rule.subject], (kind, text)
+                assert rule.subject not in incidents.KINDS or kind in incidents.KINDS[rule.subject], (kind, text)
 
 
 def test_the_example_names_its_device_where_the_pattern_can(subtests: pytest.Subtests) -> None:

@@ -15,7 +15,8 @@ from support.payload import nothing_is_left
 
 from lab.nvml.scenario import Scenario, healthy_h100
 from lab.processes import children_of, name_of, wait_until
-from nodegate.node_side.load import burn, load, place, residents, sampler
+from nodegate.node_side.load import burn, load, place, sampler
+from nodegate.node_side.probe import system
 
 TFLOP = 2e-12 * 256**3  # of one product; the stand-in says that it takes 0.05 s
 BLAS = str(cuda.library().with_name("libcublas.so.12"))
@@ -341,7 +342,7 @@ def test_the_daemons_of_a_node_are_at_home_and_a_client_of_mps_is_not(
 
 
 def test_a_control_daemon_of_mps_is_asked_to_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(residents, "mps_daemons", lambda: [77])
+    monkeypatch.setattr(system, "mps_daemons", lambda: [77])
     idle = {"index": 0, "error": "", "mig_mode": [0, 0], "processes": [], "memory_used_bytes": 0}
     said = burn.refusal([dict(idle, memory_total_bytes=1)])
     assert said == "MPS runs on this node (process 77): stop MPS (echo quit | nvidia-cuda-mps-control)"
@@ -351,9 +352,9 @@ def test_mps_is_seen_by_its_name(tmp_path: Path) -> None:
     daemon = tmp_path / "nvidia-cuda-mps-control"
     daemon.symlink_to(shutil.which("sleep") or "")
     with subprocess.Popen([daemon, "60"]) as running:
-        assert wait_until(lambda: running.pid in residents.mps_daemons(), limit_s=10)
+        assert wait_until(lambda: running.pid in system.mps_daemons(), limit_s=10)
         running.kill()
-    assert running.pid not in residents.mps_daemons()
+    assert running.pid not in system.mps_daemons()
 
 
 def test_gpus_in_exclusive_process_mode_burn(tmp_path: Path) -> None:

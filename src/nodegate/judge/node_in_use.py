@@ -2,7 +2,7 @@
 
 from nodegate.errors import CannotMeasure
 from nodegate.facts import NodeFacts
-from nodegate.node_side.load.residents import is_resident
+from nodegate.node_side.probe.system import is_resident
 from nodegate.probe.jobs import DeviceUser
 from nodegate.unknown import Known, Unknown
 

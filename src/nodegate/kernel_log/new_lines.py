@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from nodegate.errors import CannotMeasure
 from nodegate.facts import NodeFacts
-from nodegate.kernel_log import reach
 from nodegate.kernel_log.gpu_faults import Fault
+from nodegate.kernel_log.incidents import lost_since
 from nodegate.kernel_log.window import LogWindow
 from nodegate.knowledge.tables import XidKind
 from nodegate.probe.kernel_log import KernelLine, KernelLog
@@ -85,7 +85,7 @@ def _gap(before: KernelLog, after: KernelLog, began_s: float) -> str:
         return f"could not read how far back the log reaches ({after.since_epoch_s})"
     if after.since_epoch_s > began_s:
         return "the log no longer reaches back to the start of the load"
-    lost = sum(one.lines for one in reach.lost_since(after, began_s))
+    lost = sum(one.lines for one in lost_since(after, began_s))
     if lost:
         return f"{lost} lines were omitted: more was logged under load than fits"
     if after.missed > (before.missed if after.source == "journal" else 0):

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TypeVar
 
-from nodegate.node_side.load.residents import is_mps, is_resident
+from nodegate.node_side.probe.system import is_mps, is_resident
 from nodegate.probe.driver import DriverGpu
 from nodegate.probe.gpu import Gpu
 from nodegate.probe.jobs import Jobs, Owner

@@ -13,10 +13,10 @@ import time
 import zlib
 from typing import Any, Dict, List, NamedTuple, Sequence, Set, Tuple
 
-from nodegate.node_side.load import find_cublas, load, products, residents, sampler
+from nodegate.node_side.load import find_cublas, load, products, sampler
 from nodegate.node_side.load.load import Phase
 from nodegate.node_side.load.turns import Turns
-from nodegate.node_side.probe import child, children, driver, reading
+from nodegate.node_side.probe import child, children, driver, reading, system
 from nodegate.node_side.probe.nvml_calls import ask, reading_of
 from nodegate.node_side.probe.nvml_readings import READINGS
 
@@ -173,8 +173,8 @@ def refusal(entries: "List[Entry]") -> str:
     reasons = [_in_use(each) for each in entries if not each["error"]]
     if any(reasons):
         return "; ".join([reason for reason in reasons if reason][:4])
-    daemons = residents.mps_daemons()  # a control daemon alone has no process on a GPU yet: ours would start its server
-    return f"MPS runs on this node (process {daemons[0]}): {residents.STOP_MPS}" if daemons else ""
+    daemons = system.mps_daemons()  # a control daemon alone has no process on a GPU yet: ours would start its server
+    return f"MPS runs on this node (process {daemons[0]}): {system.STOP_MPS}" if daemons else ""
 
 
 def _in_use(gpu: Entry) -> str:
@@ -184,13 +184,13 @@ def _in_use(gpu: Entry) -> str:
     processes, used, total = gpu["processes"], gpu["memory_used_bytes"], gpu["memory_total_bytes"]
     if isinstance(processes, dict):
         return "{}: the processes that use it cannot be read ({})".format(name, processes["detail"])
-    computing = [each for each in processes if each["kind"] != "graphics" and not residents.is_resident(each["name"])]
+    computing = [each for each in processes if each["kind"] != "graphics" and not system.is_resident(each["name"])]
     if computing:
         named = ["process {} ({})".format(each["pid"], each["name"] or "?") for each in computing[:3]]
         return "{} is in use by {}".format(name, ", ".join(named))
-    servers = [each["pid"] for each in processes if residents.is_mps(each["name"])]
+    servers = [each["pid"] for each in processes if system.is_mps(each["name"])]
     if servers:
-        return f"{name} is shared by an MPS server (process {servers[0]}): {residents.STOP_MPS}"
+        return f"{name} is shared by an MPS server (process {servers[0]}): {system.STOP_MPS}"
     full = isinstance(used, int) and isinstance(total, int) and used > IN_USE * total
     return f"{name} has {used / 2**30:.1f} GiB of its memory in use, without a visible process" if full else ""
 

@@ -94,10 +94,7 @@ class _Timex(ctypes.Structure):
 
     _fields_ = [
         ("modes", ctypes.c_uint),
-        ("offset", ctypes.c_long),
-        ("freq", ctypes.c_long),
-        ("maxerror", ctypes.c_long),
-        ("esterror", ctypes.c_long),
+        *[(name, ctypes.c_long) for name in ("offset", "freq", "maxerror", "esterror")],
         ("status", ctypes.c_int),
         ("rest", ctypes.c_byte * 256),
     ]
