@@ -1,4 +1,4 @@
-"""Section `pci`: GPUs, NVSwitches, network controllers and the bridges above them, from sysfs.
+"""Sections `pci`, `infiniband` and `netdev`: PCI devices, RDMA adapters and network devices, from sysfs.
 
 No root, no driver and no lspci is needed, and it works even if the NVIDIA driver hangs.
 """
@@ -7,7 +7,7 @@ import os
 import re
 from typing import BinaryIO, Callable, Dict, List, Set
 
-from nodegate.node_side.probe import files, reading
+from nodegate.node_side.probe import child, files, reading
 
 FOLDER = "/sys/bus/pci/devices"
 NVIDIA = "0x10de"
@@ -24,10 +24,18 @@ _ACS_CONTROL_OFFSET = 6
 _EXTENDED_START = 0x100
 # The same, 7.5.3: capability 0x10 in the list from 0x34, its Device Control word eight bytes in.
 _CAPABILITIES, _PCI_EXPRESS, _CONTROL_OFFSET = 0x34, 0x10, 8
+RDMA = "/sys/class/infiniband"
+NET = "/sys/class/net"
+_DEVICE = ("fw_ver", "hca_type", "node_guid")
+_PORT = ("state", "phys_state", "rate", "link_layer", "sm_lid")
+_NETDEV = ("carrier", "mtu", "carrier_changes")
+_NO_GID = re.compile(r"[0:]*\Z")
+MOST_GIDS = 32
+_MOST_ADAPTERS = 128
 
 
 def read() -> object:
-    """The data of the section: the devices that matter and the bridges above them.
+    """The data of section `pci`: GPUs, NVSwitches, network controllers, and the bridges above them.
 
     The `control` of each is for section `upkeep`.
     """
@@ -106,3 +114,58 @@ def _control(config: BinaryIO) -> object:
 
 
 _CONFIG: Dict[str, Callable[[BinaryIO], object]] = {"config": _head, "acs": _acs, "control": _control}
+
+
+def read_infiniband() -> object:
+    """The data of section `infiniband`."""
+    return {name: _adapter(f"{RDMA}/{name}") for name in files.required_entries(RDMA)[:_MOST_ADAPTERS]}
+
+
+def read_netdev() -> object:
+    """The data of section `netdev`: devices with hardware, without virtual functions."""
+    devices = {name: files.rooted(f"{NET}/{name}/device") for name in files.required_entries(NET)}
+    exists = os.path.lexists
+    names = [name for name, device in devices.items() if exists(device) and not exists(device + "/physfn")]
+    folders = {name: f"{NET}/{name}" for name in names[:_MOST_ADAPTERS]}
+    return {name: dict(files.texts(each, _NETDEV), pci=_pci_address(each)) for name, each in folders.items()}
+
+
+def _adapter(folder: str) -> Dict[str, object]:
+    adapter = files.texts(folder, _DEVICE)
+    ports = [port for port in files.entries(folder + "/ports") if port.isdigit()]
+    return dict(adapter, pci=_pci_address(folder), ports={port: _port(folder, port) for port in ports})
+
+
+def _port(adapter: str, number: str) -> Dict[str, object]:
+    folder = f"{adapter}/ports/{number}"
+    port = files.texts(folder, _PORT)
+    for kind in ("counters", "hw_counters"):
+        port[kind] = files.texts(f"{folder}/{kind}", files.entries(f"{folder}/{kind}"))
+    rows = sorted((name for name in files.entries(folder + "/gids") if name.isdigit()), key=int)
+    found = {index: files.text(f"{folder}/gids/{index}") for index in rows}
+    # Those that are in use; a table has hundreds of empty rows.
+    used = [index for index, gid in found.items() if not (isinstance(gid, str) and _NO_GID.match(gid))]
+    gids = {index: found[index] for index in used[:MOST_GIDS] if isinstance(found[index], str)}
+    types = {index: files.text(f"{folder}/gid_attrs/types/{index}") for index in gids}
+    return dict(port, gids=gids, gid_types=types, netdev=_netdev_name(adapter, number, list(gids)))
+
+
+def _netdev_name(adapter: str, port: str, gids: List[str]) -> str:
+    """The network device of a port: RoCE names it with each GID, InfiniBand by dev_port, which counts from 0."""
+    for index in gids:
+        name = files.plain(f"{adapter}/ports/{port}/gid_attrs/ndevs/{index}")
+        if name:
+            return name
+    names = files.entries(adapter + "/device/net")
+    for name in names:
+        if files.plain(f"{adapter}/device/net/{name}/dev_port") == str(int(port) - 1):
+            return name
+    return names[0] if len(names) == 1 else ""
+
+
+def _pci_address(folder: str) -> str:
+    """The PCI function under a class device, below layers such as virtio or the auxiliary bus; or empty."""
+    child.note(folder + "/device")
+    parts = os.path.realpath(files.rooted(folder + "/device")).split("/")
+    found = [part for part in parts if ADDRESS.match(part)]
+    return found[-1] if found else ""
