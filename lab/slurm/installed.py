@@ -28,8 +28,8 @@ def unpack(folder: Path, answer_limit_s: float = 15.0) -> Path:
         (package / f"node_side/probe/{name}.py").write_text(text)
     slurm = package / "hook/slurm.py"
     slurm.write_text(probe_limits.replaced(slurm.read_text(), "LIMIT_S = 5.0", f"LIMIT_S = {answer_limit_s}"))
-    reach = package / "kernel_log/reach.py"  # between tests a node forgets its log, and does not boot again
-    reach.write_text(probe_limits.replaced(reach.read_text(), "since_s + INCIDENT_S", "since_s + 86400.0"))
+    incidents = package / "kernel_log/incidents.py"  # between tests a node forgets its log, and does not boot again
+    incidents.write_text(probe_limits.replaced(incidents.read_text(), "since_s + INCIDENT_S", "since_s + 86400.0"))
     compileall.compile_dir(package, quiet=1)
     for part in _SUITE:
         shutil.copytree(ROOT / part, package / "suite" / part)

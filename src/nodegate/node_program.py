@@ -77,6 +77,12 @@ def pack(*, main: str, packages: Sequence[str], options: Mapping[str, object], p
     return _PROGRAM.format(sources=sources, main=main, options=json.dumps(options), purpose=purpose).encode("ascii")
 
 
+def modules_of(package: str) -> dict[str, str]:
+    """The source of each module of a package, by its name without the package."""
+    files = [file for file in resources.files(package).iterdir() if file.name.endswith(".py")]
+    return {file.name.removesuffix(".py"): file.read_text("utf-8") for file in sorted(files, key=lambda one: one.name)}
+
+
 def pynvml_source() -> str:
     """The source of the installed pynvml.
 
@@ -128,9 +134,5 @@ def _sources_of(name: str) -> dict[str, str]:
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.submodule_search_locations is None:
         package, _, module = name.rpartition(".")
-        return {name: resources.files(package).joinpath(module + ".py").read_text("utf-8")}
-    found = {}
-    for file in sorted(resources.files(name).iterdir(), key=lambda one: one.name):
-        if file.name.endswith(".py"):
-            found[f"{name}.{file.name.removesuffix('.py')}".removesuffix(".__init__")] = file.read_text("utf-8")
-    return found
+        return {name: modules_of(package)[module]}
+    return {f"{name}.{module}".removesuffix(".__init__"): text for module, text in modules_of(name).items()}
