@@ -94,20 +94,14 @@ class Program:
             self.tell(signal.SIGKILL)  # what it left in its own process group
             self.read()
             return True
-        self.look()
+        now_s = time.monotonic()  # on which CPUs it may run is looked at now and then: it may change them itself
+        if self.seat is not None and now_s >= self.look_s and self.seat.look(self.process.pid, self.argv):
+            self.look_s = now_s + LOOK_S
         late_s = time.monotonic() - self.deadline_s
         if late_s >= 0:
             self.timed_out = True
             self.tell(signal.SIGTERM if late_s < TERM_S else signal.SIGKILL)
         return bool(late_s >= TERM_S + KILL_S)
-
-    def look(self) -> None:
-        """See on which CPUs it may run, now and then: it may change them itself."""
-        now_s = time.monotonic()
-        if self.seat is None or self.process is None or now_s < self.look_s:
-            return
-        if self.seat.look(self.process.pid, self.argv):
-            self.look_s = now_s + LOOK_S
 
     def tell(self, number: int) -> None:
         """Signal its process group, once for each signal."""
@@ -188,8 +182,9 @@ def say(line: "dict[str, Any]") -> None:
     sys.stdout.flush()
 
 
-def run(request: "dict[str, Any]") -> None:
-    """Run the programs."""
+def main() -> None:
+    """Read the request and run the programs."""
+    request: dict[str, Any] = json.loads(sys.stdin.read())
     taken = listening(request["ports"])
     room = seats.Room(request.get("nics", ()))
     programs = [
@@ -224,10 +219,5 @@ def run(request: "dict[str, Any]") -> None:
             for program in ended:
                 say(program.line())
             ended = []
-
-
-def main() -> None:
-    """Read the request and do it."""
-    run(json.loads(sys.stdin.read()))
     sys.stdout.flush()
     os._exit(0)  # a look at counters that hangs would be waited for
