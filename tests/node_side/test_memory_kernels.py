@@ -133,7 +133,7 @@ def test_a_check_of_what_triad_made() -> None:
     launch(kernels.name("check", kernels.TRIAD), memory, HIGH, SEED, OTHER)
     assert words[FOUND // 4] == 0
     sums = [operands.word(each, SEED) + 3 * operands.word(each, OTHER) for each in range(4)]
-    assert [kernels.word(kernels.TRIAD, each, SEED, OTHER) for each in range(4)] == [each & FLIP for each in sums]
+    assert [word(kernels.TRIAD, each, SEED, OTHER) for each in range(4)] == [each & FLIP for each in sums]
 
 
 def test_wrong_words_are_counted_and_kept_with_number_and_both_values() -> None:
@@ -162,10 +162,10 @@ def test_no_more_is_kept_than_there_is_room_for() -> None:
 
 def test_the_bit_walks_through_every_place_of_every_word() -> None:
     for number in range(3):
-        assert sum(kernels.word(kernels.WALK, number, key, 0) for key in range(32)) == FLIP
+        assert sum(word(kernels.WALK, number, key, 0) for key in range(32)) == FLIP
 
 
 def test_addresses_of_cells_that_differ_in_any_bit_are_never_equal() -> None:
     cells = [2 * (1 << bit) for bit in range(36)]
-    pairs = {tuple(kernels.word(kernels.ADDRESS, cell + half, 0, 0) for half in (0, 1)) for cell in cells}
+    pairs = {tuple(word(kernels.ADDRESS, cell + half, 0, 0) for half in (0, 1)) for cell in cells}
     assert len(pairs) == len(cells)
