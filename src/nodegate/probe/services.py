@@ -95,7 +95,7 @@ def units_in(written: str) -> Known[Mapping[str, Service]]:
     for text in re.split(r"\n\s*\n", written):
         block = {name.strip(): value for name, _, value in (line.partition("=") for line in text.splitlines())}
         if name := block.get("Id"):
-            states = [value_or(read.text(block, key), "") for key in _STATES]
-            service = Service(*states, read.counted(block, "NRestarts"))
+            load, active, low, result = (value_or(read.text(block, key), "") for key in _STATES)
+            service = Service(load, active, low, result, read.counted(block, "NRestarts"))
             units[shown(name.removesuffix(".service"), read.MAX_LABEL)] = service
     return units or Unknown(Why.FAILED, "systemctl show listed no unit")

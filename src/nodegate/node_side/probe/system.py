@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 import time
-from typing import Dict, List, NamedTuple, Set, Tuple
+from typing import Dict, List, NamedTuple, Set, Sized, Tuple
 
 from nodegate.node_side.probe import files, reading
 
@@ -69,7 +69,7 @@ def _topology(name: str) -> List[str]:
     return [files.plain(f"{cpu}/topology/{name}") for cpu in _cpus()]
 
 
-def _number_of(found: Set[object], what: str) -> object:
+def _number_of(found: Sized, what: str) -> object:
     return len(found) or reading.unknown("missing", f"{_CPUS}: no {what}")
 
 
