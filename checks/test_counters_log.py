@@ -40,7 +40,7 @@ def test_reaches_back(counters: Counters, profile: Profile, verdicts: Verdicts) 
     A node that restarts under load has a fault of its power supply, firmware or kernel, unless a person restarted it.
     A log with a gap proves nothing about the time in it.
     """
-    new = new_lines(counters, profile)
+    new = new_lines(counters.before, counters.after, profile)
     whose = part.host("kernel log")
     if isinstance(new.rebooted, Unknown):
         verdicts.unknown(part=part.NODE, quantity="the time of its last boot", reason=new.rebooted)
@@ -61,7 +61,7 @@ def test_xid(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
     45 alone only warns: ending one of our own programs can raise it. Source: NVIDIA Xid catalogue as
     docs/reference/knowledge.md describes it, column under_test.
     """
-    new = new_lines(counters, profile)
+    new = new_lines(counters.before, counters.after, profile)
     for fault in gpu_faults.gpu_faults(new.log, new.window):
         verdicts.found(
             under_test(fault, new.window),
@@ -82,7 +82,7 @@ def test_sxid(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
 
     As kernel_log.sxid, over the time of our tests alone: load brings out links that are at their limit.
     """
-    new = new_lines(counters, profile)
+    new = new_lines(counters.before, counters.after, profile)
     gpu_faults.tell_switches(new.log, new.window, verdicts)
     _nothing(new, "SXid", verdicts)
 
@@ -92,7 +92,7 @@ def test_link_downs(counters: Counters, profile: Profile, verdicts: Verdicts) ->
 
     One link-down in the time of a test is already one that would have broken a job.
     """
-    new = new_lines(counters, profile)
+    new = new_lines(counters.before, counters.after, profile)
     limit = Limit(0, source="while the load ran", direction=AT_MOST)
     for device, downs in flaps.link_downs(new.log, new.window, grace_s=0.0).items():
         verdicts.found(
@@ -113,7 +113,7 @@ def test_faults(counters: Counters, profile: Profile, verdicts: Verdicts) -> Non
     As the checks of kernel_log and host_log, over the time of our tests alone: an old fault that was settled before is
     not reported again, a new one stands out. Tasks that hung are reported by host_log.hung_tasks.
     """
-    new = new_lines(counters, profile)
+    new = new_lines(counters.before, counters.after, profile)
     for whose in _SUBJECTS:
         incidents.tell_incidents(new.log, whose, new.window, verdicts)
     _nothing(new, "fault", verdicts)

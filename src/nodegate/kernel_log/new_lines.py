@@ -12,7 +12,6 @@ from nodegate.knowledge.tables import XidKind
 from nodegate.probe.kernel_log import KernelLine, KernelLog
 from nodegate.profile import Profile
 from nodegate.records.verdict import Verdict, worst
-from nodegate.subjects.counters import Counters
 from nodegate.unknown import Known, Unknown, Why
 
 # Two probes of one boot may reckon the time of the same line a little differently (dmesg counts from the boot).
@@ -35,20 +34,20 @@ class NewLines:
     rebooted: Known[bool]
 
 
-def new_lines(counters: Counters, profile: Profile) -> NewLines:
-    """What the kernel said between the two readings.
+def new_lines(first: NodeFacts, second: NodeFacts, profile: Profile) -> NewLines:
+    """What the kernel said between two readings: before the first test and after the last one.
 
     Raises:
         CannotMeasure: one of the two logs could not be read, or the node's clock went back.
     """
-    before, after = counters.before.kernel_log, counters.after.kernel_log
-    began_s, now_s = counters.before.document.epoch_s, counters.after.document.epoch_s
+    before, after = first.kernel_log, second.kernel_log
+    began_s, now_s = first.document.epoch_s, second.document.epoch_s
     if now_s <= began_s:
         step = "synchronise the node's clock, then measure it again"
         raise CannotMeasure("the node's clock was set back between the two readings", next_step=step)
     log = replace(after, lines=_new(before, after, began_s))
     window = LogWindow(now_s=now_s, boot_s=log.boot_epoch_s, window_h=(now_s - began_s) / 3600 + 1, profile=profile)
-    return NewLines(log, window, began_s, _gap(before, after, began_s), _rebooted(counters.before, counters.after))
+    return NewLines(log, window, began_s, _gap(before, after, began_s), _rebooted(first, second))
 
 
 def under_test(fault: Fault, window: LogWindow) -> Verdict:
