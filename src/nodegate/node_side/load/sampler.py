@@ -210,7 +210,8 @@ def watch_link(index: int, slot: int, turns: steps.Turns, answer_limit_s: float)
     found: Dict[str, object] = {}  # {quantity: [lowest, median, highest]} and the number of samples
     for when, several in samples.items():
         values = {name: [each[name] for each in several if name in each] for name in LINK}
-        found[when] = dict({name: spread(each) for name, each in values.items() if each}, count=len(several))
+        spreads: Dict[str, object] = {name: spread(each) for name, each in values.items() if each}
+        found[when] = dict(spreads, count=len(several))
     return dict(found, **state, unread=unread, replays=growth(before, after))
 
 
