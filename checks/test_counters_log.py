@@ -98,7 +98,7 @@ def test_link_downs(counters: Counters, profile: Profile, verdicts: Verdicts) ->
         verdicts.found(
             Verdict.FAIL,
             part=part.from_kernel("NIC", device),
-            text=f"link down {times(len(downs), downs[0].epoch_s, downs[-1].epoch_s)}",
+            text=f"link down {times(len(downs), downs[0].line.epoch_s, downs[-1].line.epoch_s)}",
             action="clean or replace the cable or transceiver; look at the switch port",
             quantity="link-downs",
             observed=len(downs),
