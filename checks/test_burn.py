@@ -52,12 +52,7 @@ def test_results(burn: Burn, verdicts: Verdicts) -> None:
     clean burn is no proof: short tests miss more than half of such faults.
     """
     for document in burn.runs:
-        odd = findings.odd_results(document)
-        for each in odd:
-            findings.odd_result(each, document, verdicts)
-        differ = {each.load.index for each in odd}
-        for load in document.gpus:
-            findings.results(load, document, verdicts, differ=load.index in differ)
+        findings.judge_results(document, verdicts)
 
 
 def test_throughput(burn: Burn, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:

@@ -62,6 +62,10 @@ class Measured(Protocol):
         """Every number that can be compared with a baseline, the fleet and the past."""
         ...
 
+    def named(self, *names: str) -> tuple[Metric, ...]:
+        """The metrics of these names."""
+        return tuple(metric for metric in self.metrics if metric.name in names)
+
 
 @dataclass(frozen=True)
 class Inapplicable:

@@ -1,5 +1,7 @@
 """nodegate's own programs for load (node_side/load): how they are run, and what their documents have in common."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -148,14 +150,15 @@ def checked_document(wire: Wire, written: str, *, named: str, undone: str, refus
     return data
 
 
-def head_of_gpu(position: int, data: Mapping[str, object]) -> tuple[int, Known[str], Known[str], str]:
-    """What a `MeasuredGpu` is made of."""
-    index = read.integer(data, "index")
-    return (
-        position if isinstance(index, Unknown) or not 0 <= index < read.MAX_ITEMS else index,
-        read.mapped(read.text(data, "pci"), read.address_in),
-        read.text(data, "name"),
-        value_or(read.text(data, "error"), ""),
+def gpu_filled(kind: type[G], position: int, data: Mapping[str, object], **own: object) -> G:
+    """A GPU of a document; what is not in `own` is read by the names of its fields."""
+    index = value_or(read.integer(data, "index"), -1)
+    return read.filled(
+        kind,
+        data,
+        index=index if 0 <= index < read.MAX_ITEMS else position,
+        address=read.mapped(read.text(data, "pci"), read.address_in),
+        **own,
     )
 
 

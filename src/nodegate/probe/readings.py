@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from nodegate.errors import CannotMeasure
 from nodegate.text import shown
-from nodegate.unknown import Known, Unknown, Why
+from nodegate.unknown import Known, Unknown, Why, value_or
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -263,7 +263,16 @@ def scaled(reading: Known[float], factor: float) -> Known[float]:
     return reading if isinstance(reading, Unknown) else reading * factor
 
 
-_BY_TYPE = {"Known[str]": text, "Known[int]": integer, "Known[float]": number, "Known[bool]": flag}
+_BY_TYPE: Mapping[str, Callable[[Data, str], object]] = {
+    "Known[str]": text,
+    "Known[int]": integer,
+    "Known[float]": number,
+    "Known[bool]": flag,
+    "str": lambda data, key: value_or(text(data, key), ""),
+    "int": lambda data, key: value_or(integer(data, key), 0),
+    "bool": lambda data, key: value_or(flag(data, key), False),
+    "int | None": lambda data, key: value_or(integer(data, key), None),
+}
 
 
 def filled(kind: type[T], data: Data, **own: object) -> T:
@@ -297,3 +306,8 @@ def section_object(sections: Mapping[str, object], name: str) -> Mapping[str, ob
     if isinstance(found, Unknown):
         raise CannotMeasure(f"{name} cannot be read: {found}", next_step=EVIDENCE, lacks=name)
     return found
+
+
+def listed(data: Data, key: str, most: int = MAX_ITEMS) -> Sequence[Mapping[str, object]]:
+    """The first objects of a list; none where there is no list."""
+    return value_or(records(data, key), ())[:most]

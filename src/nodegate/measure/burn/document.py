@@ -1,12 +1,14 @@
 """The burn document as types: what each GPU computed, and what NVML reported. docs/reference/burn-document.md."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.own_program import MeasuredGpu, checked_document, head_of_gpu, rate
+from nodegate.measure.own_program import MeasuredGpu, checked_document, gpu_filled, rate
 from nodegate.probe import readings as read
 from nodegate.probe.gpu import event_reason_names
 from nodegate.unknown import Known, Unknown, Why, known, unread, value_or
@@ -219,15 +221,13 @@ def decode(written: str) -> BurnDocument:
     gpus, phases = read.records(data, "gpus"), read.records(data, "phases")
     if isinstance(gpus, Unknown) or isinstance(phases, Unknown) or not gpus or not phases:
         raise CannotMeasure(f"{_NAMED} has no GPU or no phase in it", next_step=_STEP)
-    return BurnDocument(
-        path=value_or(read.text(data, "path"), ""),
-        library=value_or(read.text(data, "library"), ""),
-        library_version=read.integer(data, "library_version"),
-        driver=read.text(data, "driver"),
+    return read.filled(
+        BurnDocument,
+        data,
         dtypes=tuple(value_or(read.text(each, "dtype"), "?") for each in phases[:_MAX_PHASES]),
         gpus=tuple(_gpu(position, each) for position, each in enumerate(gpus)),
         asked_s=_sum([read.number(each, "seconds") for each in phases[:_MAX_PHASES]]),
-        again=tuple(_gpu(position, each) for position, each in enumerate(value_or(read.records(data, "again"), ()))),
+        again=tuple(_gpu(position, each) for position, each in enumerate(read.listed(data, "again"))),
     )
 
 
@@ -238,19 +238,16 @@ def _sum(times: Sequence[Known[float]]) -> Known[float]:
 
 def _gpu(position: int, data: Mapping[str, object]) -> GpuLoad:
     samples = value_or(read.mapping(data, "samples"), {})
-    windows = value_or(read.records(samples, "windows"), ())
     violations = value_or(read.mapping(samples, "violations_ns"), {})
     unread = value_or(read.mapping(samples, "unread"), {})
     left_out = value_or(read.mapping(data, "left_out"), {})
-    phases = value_or(read.records(data, "phases"), ())
-    started = read.number(data, "started_s")
-    return GpuLoad(
-        *head_of_gpu(position, data),
-        multiprocessors=value_or(read.integer(data, "multiprocessors"), 0),
-        path=value_or(read.text(data, "path"), ""),
-        started_s=None if isinstance(started, Unknown) else started,
-        phases=tuple(_phase(each) for each in phases[:_MAX_PHASES]),
-        windows=tuple(_window(each) for each in windows),
+    return gpu_filled(
+        GpuLoad,
+        position,
+        data,
+        started_s=value_or(read.number(data, "started_s"), None),
+        phases=tuple(_phase(each) for each in read.listed(data, "phases", _MAX_PHASES)),
+        windows=tuple(_window(each) for each in read.listed(samples, "windows")),
         unread={name: why for name in unread if (why := read.why_not(unread[name])) is not None},
         sampling_error=value_or(read.text(samples, "error"), ""),
         left_out={name: value_or(read.text(left_out, name), "") for name in OPTIONAL if name in left_out},
@@ -260,18 +257,13 @@ def _gpu(position: int, data: Mapping[str, object]) -> GpuLoad:
 
 def _phase(data: Mapping[str, object]) -> Phase:
     none = Unknown(Why.MISSING, "no rate was measured")
-    return Phase(
+    return read.filled(
+        Phase,
+        data,
         dtype=value_or(read.text(data, "dtype"), "?"),
-        matrix=value_or(read.integer(data, "matrix"), 0),
-        iterations=read.integer(data, "iterations"),
-        seconds=read.number(data, "seconds"),
         tflops=none if data.get("tflops") is None else rate(data, "tflops", _MOST_TFLOPS, "TFLOPS"),
-        mismatches=read.integer(data, "mismatches"),
         first_mismatch=_place(value_or(read.mapping(data, "first_mismatch"), {})),
-        checksum=value_or(read.text(data, "checksum"), ""),
-        reference_errors=read.integer(data, "reference_errors"),
         ends_s=_times(data.get("windows_s")),
-        kernel=value_or(read.text(data, "kernel"), ""),
         rates=_rates(data),
     )
 

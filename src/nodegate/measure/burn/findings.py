@@ -3,7 +3,6 @@
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
@@ -33,76 +32,58 @@ OTHERS_GAVE_UP = "nodegate_wgmma"  # begins the error of a former kernel that wa
 REPLACE = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
 
 
-@dataclass(frozen=True)
-class Odd:
-    """A first result that is not the one of the GPUs like it; `others` names those with the other result."""
-
-    load: GpuLoad
-    phase: Phase
-    others: tuple[str, ...]
-    outvoted: bool
-
-
-def odd_results(document: BurnDocument) -> tuple[Odd, ...]:
-    """The GPUs whose first result is not that of most GPUs like them; all of them where no result is held by most.
+def judge_results(document: BurnDocument, verdicts: Verdicts) -> None:
+    """The results of all GPUs: each beside those of the GPUs like it, then each by itself.
 
     GPUs are alike with the same name, number of multiprocessors, library, kernel and size of the matrices: they were
-    given the same operands, so every bit must be the same.
+    given the same operands, so every bit of their first results must be the same. Where no result is held by most of
+    them, all of them are odd.
     """
     alike: defaultdict[object, list[tuple[GpuLoad, Phase]]] = defaultdict(list)
     for load in document.gpus:
         for phase in load.phases:
             if phase.checksum:
                 alike[load.model, load.path, phase.kernel, phase.dtype, phase.matrix].append((load, phase))
-    found: list[Odd] = []
+    odd: set[int] = set()
     for members in alike.values():
         counts = Counter(phase.checksum for _, phase in members)
         common, count = counts.most_common(1)[0]
         majority = common if 2 * count > len(members) and len(members) >= FEWEST_ALIKE else ""
-        if len(counts) == 1:
-            continue
-        for load, phase in members:
+        for load, phase in members if len(counts) > 1 else ():
             if phase.checksum != majority:
-                others = tuple(each.device for each, other in members if other.checksum != phase.checksum)
-                found.append(Odd(load, phase, others, outvoted=bool(majority)))
-    return tuple(found)
+                others = [each.device for each, other in members if other.checksum != phase.checksum]
+                _odd_result(load, phase, document, others, verdicts, outvoted=bool(majority))
+                odd.add(load.index)
+    for load in document.gpus:
+        _results(load, document, verdicts, differ=load.index in odd)
 
 
-def odd_result(each: Odd, document: BurnDocument, verdicts: Verdicts) -> None:
+def _odd_result(
+    load: GpuLoad, phase: Phase, document: BurnDocument, others: Sequence[str], verdicts: Verdicts, *, outvoted: bool
+) -> None:
     """A first result that differs: a fault, unless all else is right and nodegate's own kernels give equal bits."""
-    phase, differs = each.phase, f"differs from that of {', '.join(each.others)}"
-    if phase.mismatches == 0 and phase.reference_errors == 0 and _equal_with_own_kernels(each, document):
+    differs = f"differs from that of {', '.join(others)}"
+    if phase.mismatches == 0 and phase.reference_errors == 0 and _equal_with_own_kernels(load, phase.dtype, document):
         reason = (
             f"cuBLAS's {phase.dtype} result {phase.checksum} {differs}, while nodegate's own kernels give equal bits: "
             "another algorithm, or a fault that they did not hit"
         )
         quantity = f"{phase.dtype} result comparison"
-        verdicts.unknown(part=each.load.part, quantity=quantity, reason=reason, action=_OTHER_ALGORITHM)
+        verdicts.unknown(part=load.part, quantity=quantity, reason=reason, action=_OTHER_ALGORITHM)
         return
-    doubt = "" if each.outvoted else ", with no majority to say which is right"
+    doubt = "" if outvoted else ", with no majority to say which is right"
     message = f"{phase.dtype} result {phase.checksum} {differs}{doubt}"
-    wrong(each.load, phase, (message, "results that differ between GPUs", 1), verdicts)
+    _wrong(load, phase, message, "results that differ between GPUs", 1, verdicts)
 
 
-def _equal_with_own_kernels(odd: Odd, document: BurnDocument) -> bool:
+def _equal_with_own_kernels(odd: GpuLoad, dtype: str, document: BurnDocument) -> bool:
     """Whether own kernels gave every GPU of the model the same clean result, in this type of numbers or in bf16."""
     own = {load.index: {phase.dtype: phase for phase in load.phases} for load in document.again if not load.error}
-    alike = [own.get(load.index, {}) for load in document.gpus if load.model == odd.load.model and load.phases]
-    dtype = odd.phase.dtype if any(odd.phase.dtype in phases for phases in alike) else _TENSOR
+    alike = [own.get(load.index, {}) for load in document.gpus if load.model == odd.model and load.phases]
+    dtype = dtype if any(dtype in phases for phases in alike) else _TENSOR
     found = [phases.get(dtype) for phases in alike]
     return len({each.checksum for each in found if each}) == 1 and all(
         each and each.checksum and each.mismatches == 0 and each.reference_errors == 0 for each in found
-    )
-
-
-def compared_with(document: BurnDocument, load: GpuLoad) -> int:
-    """How many other GPUs this GPU's results could be compared with."""
-    own = {(phase.dtype, phase.kernel) for phase in load.phases}
-    return sum(
-        each.model == load.model
-        and each.index != load.index
-        and any(phase.checksum and (phase.dtype, phase.kernel) in own for phase in each.phases)
-        for each in document.gpus
     )
 
 
@@ -161,7 +142,7 @@ def not_measured(loads: Sequence[GpuLoad], quantity: str, verdicts: Verdicts) ->
     verdicts.unknown(part=loads[0].part, quantity=quantity, reason=why(loads), action=AGAIN, blocked_by=blocked_by)
 
 
-def results(load: GpuLoad, document: BurnDocument, verdicts: Verdicts, *, differ: bool) -> None:
+def _results(load: GpuLoad, document: BurnDocument, verdicts: Verdicts, *, differ: bool) -> None:
     """Whether any result of a GPU was wrong; `differ`: it is told already that its first result is odd."""
     bad = differ
     for phase in load.phases:
@@ -175,22 +156,29 @@ def results(load: GpuLoad, document: BurnDocument, verdicts: Verdicts, *, differ
         if count > 0:
             place = f" ({phase.first_mismatch})" if phase.first_mismatch else ""
             message = f"{counted(count, 'wrong result')} in {phase.dtype}{place}"
-            wrong(load, phase, (message, "wrong results", count), verdicts)
+            _wrong(load, phase, message, "wrong results", count, verdicts)
         if elements > 0:
             message = f"{elements} of 32 elements wrong in the first {phase.dtype} result"
-            wrong(load, phase, (message, "wrong elements", elements), verdicts)
-    compared = [phase for phase in load.phases if phase.checksum]
-    if not _products(compared):
+            _wrong(load, phase, message, "wrong elements", elements, verdicts)
+    products = sum(known(phase.iterations for phase in load.phases if phase.checksum))
+    if not products:
         not_measured((load,), "result comparison", verdicts)
     elif not bad:
-        others = compared_with(document, load)
+        own = {(phase.dtype, phase.kernel) for phase in load.phases}
+        others = sum(
+            each.model == load.model
+            and each.index != load.index
+            and any(phase.checksum and (phase.dtype, phase.kernel) in own for phase in each.phases)
+            for each in document.gpus
+        )
         alike = f"the first equal on {others} GPUs of its model" if others else "no GPU of its model to compare with"
-        verdicts.passed(part=load.part, text=f"{_products(compared)} products without a wrong result, {alike}")
+        verdicts.passed(part=load.part, text=f"{products} products without a wrong result, {alike}")
 
 
-def wrong(load: GpuLoad, phase: Phase, found: tuple[str, str, int], verdicts: Verdicts) -> None:
-    """What a GPU computed wrong: (message, quantity, count). A kernel of another release may be at fault."""
-    message, quantity, count = found
+def _wrong(  # noqa: PLR0917 - callers above
+    load: GpuLoad, phase: Phase, message: str, quantity: str, count: int, verdicts: Verdicts
+) -> None:
+    """What a GPU computed wrong. A kernel of another release may be at fault."""
     if phase.by_another_kernel:
         reason = f"{message}, by the kernel {phase.kernel} of another release: its fault or the GPU's"
         verdicts.unknown(part=load.part, quantity=f"{phase.dtype} result comparison", reason=reason, action=AGAIN)
@@ -227,7 +215,3 @@ def second_opinion(whose: Part, mode: str, gpu: BurntGpu, run: GpuBurnRun, verdi
         verdicts.unknown(part=whose, quantity=f"gpu_burn result ({mode})", reason=reason, action=AGAIN)
     else:
         verdicts.passed(part=whose, text=f"{gpu.processed} products without an error in gpu_burn ({mode})")
-
-
-def _products(phases: Sequence[Phase]) -> int:
-    return sum(known(phase.iterations for phase in phases))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from nodegate.measure.burn.document import GpuLoad, Window, median_of
 from nodegate.measure.burn.findings import AGAIN, not_measured, stopped
 from nodegate.measure.own_program import facts_by_index
-from nodegate.probe.gpu import Gpu, Gpus
-from nodegate.records.finding import Limit, LimitKind, NumberLimit
+from nodegate.probe.gpu import Gpus
+from nodegate.records.finding import Limit, LimitKind
 from nodegate.records.verdict import Verdict
 from nodegate.subjects.reported import absence
 from nodegate.unknown import Known, Unknown, Why, known
@@ -66,19 +67,12 @@ def described(load: GpuLoad) -> str:
     return "; ".join(found)
 
 
-class Drawn(NamedTuple):
-    """The type of numbers with which a GPU drew the most power, and the median of it, in W."""
-
-    dtype: str
-    watts: float
-
-
-def drawn(load: GpuLoad) -> Known[Drawn]:
-    """What a GPU drew in its heaviest type of numbers; types of numbers draw different power."""
-    medians = ((dtype, median_of(windows, "power_w")) for dtype, windows in by_phase(load))
-    found = [Drawn(dtype, watts) for dtype, watts in medians if watts is not None]
+def _drawn(load: GpuLoad) -> Known[tuple[float, str]]:
+    """What a GPU drew in its heaviest type of numbers, in W, and which one it was."""
+    medians = ((median_of(windows, "power_w"), dtype) for dtype, windows in by_phase(load))
+    found = [(watts, dtype) for watts, dtype in medians if watts is not None]
     if found:
-        return max(found, key=lambda each: each.watts)
+        return max(found, key=itemgetter(0))
     overall = load.middle("power_w")
     return overall if isinstance(overall, Unknown) else Unknown(Why.FAILED, "no sample lies within a phase of the burn")
 
@@ -89,9 +83,11 @@ def judged(loads: Sequence[GpuLoad], burn: Burn, gpus: Gpus, baseline: Baseline,
     Where no GPU of the node reports its power, nothing is wrong with one, and nothing is proven of it.
     """
     part, gpu = loads[0].part, facts_by_index(gpus, burn.loads).get(loads[0].index)
-    found = [drawn(load) for load in loads]
+    found = [_drawn(load) for load in loads]
     watts = known(found)
-    allowed = Unknown(Why.FAILED, "the probe did not see it") if gpu is None else _limit_w(gpu)
+    allowed = Unknown(Why.FAILED, "the probe did not see it") if gpu is None else gpu.power_limit_enforced_w
+    if gpu and isinstance(allowed, Unknown) and allowed.is_absent:  # the driver does not tell which one is in force
+        allowed = gpu.power_limit_w
     if not watts and stopped(loads):
         not_measured(loads, _QUANTITY, verdicts)
     elif not watts:
@@ -104,35 +100,27 @@ def judged(loads: Sequence[GpuLoad], burn: Burn, gpus: Gpus, baseline: Baseline,
         absent = Verdict.NOT_JUDGED if on_none else Verdict.ERROR
         verdicts.unknown(part=part, quantity="power limit in force", reason=allowed, action=AGAIN, absent=absent)
     else:
-        _held_to(loads[0], max(watts, key=lambda each: each.watts), allowed, _least(loads[0], baseline), verdicts)
+        _held_to(loads[0], *max(watts, key=itemgetter(0)), allowed, baseline, verdicts)
 
 
-def _held_to(load: GpuLoad, most: Drawn, allowed_w: float, least: NumberLimit, verdicts: Verdicts) -> None:
-    share = round(100 * most.watts / allowed_w, 1) if allowed_w > 0 else 0.0
-    watts = f"{most.watts:.0f} of {allowed_w:.0f} W"
+def _held_to(  # noqa: PLR0917 - one caller
+    load: GpuLoad, most_w: float, dtype: str, allowed_w: float, baseline: Baseline, verdicts: Verdicts
+) -> None:
+    """Own kernels do not reach all of a GPU's circuits: they have to draw less."""
+    own = load.path == _OWN_KERNELS
+    kept = baseline.number("burn.power_own_kernels_percent" if own else "burn.power_percent")
+    share = round(100 * most_w / allowed_w, 1) if allowed_w > 0 else 0.0
+    watts = f"{most_w:.0f} of {allowed_w:.0f} W"
     if not 0 < share <= _NOT_BELIEVED:
         reason = f"{watts} cannot be: the sensor or the limit is wrong"
         verdicts.unknown(part=load.part, quantity=_QUANTITY, reason=reason, action=AGAIN)
         return
     verdicts.at_least(
         part=load.part,
-        quantity=f"power in {most.dtype}",
+        quantity=f"power in {dtype}",
         observed=share,
-        limit=least,
-        action=_HEAT_IT[load.path == _OWN_KERNELS],
+        limit=Limit(kept.value, UNIT, kept.source, kind=LimitKind.BASELINE),
+        action=_HEAT_IT[own],
         otherwise=Verdict.WARN,
         note=f"{watts}: {_COLD}; {described(load)}",
     )
-
-
-def _limit_w(gpu: Gpu) -> Known[float]:
-    """The limit in force; the one that is set where the driver does not tell the other."""
-    set_w, in_force_w = gpu.power_limit_w, gpu.power_limit_enforced_w
-    return set_w if isinstance(in_force_w, Unknown) and in_force_w.is_absent else in_force_w
-
-
-def _least(load: GpuLoad, baseline: Baseline) -> NumberLimit:
-    """The share of its limit that a GPU has to draw: less with own kernels, which do not reach all of its circuits."""
-    own = load.path == _OWN_KERNELS
-    kept = baseline.number("burn.power_own_kernels_percent" if own else "burn.power_percent")
-    return Limit(kept.value, UNIT, kept.source, kind=LimitKind.BASELINE)

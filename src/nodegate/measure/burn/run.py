@@ -16,7 +16,7 @@ from nodegate.measure.burn import document as burn_document
 from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
 from nodegate.measure.burn.power import in_first
 from nodegate.measure.durations import Durations
-from nodegate.measure.measurement import Measurement, Target, no_gpus, on_each_node, suspects_alone
+from nodegate.measure.measurement import Measured, Measurement, Target, no_gpus, on_each_node, suspects_alone
 from nodegate.measure.own_program import by_another, by_index, read_attempts, run_another, run_own
 from nodegate.measure.program_run import check_end, unended
 from nodegate.metric import Metric, joined
@@ -63,7 +63,7 @@ class OtherRun:
 
 
 @dataclass(frozen=True)
-class Burn:
+class Burn(Measured):
     """The burns of a node: the first, and those of a suspect that was measured again.
 
     `runs` are the attempts with a document, in order; `failed` says why others have none. `others` are the runs of
@@ -87,17 +87,16 @@ class Burn:
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
         """Rates by type, and clock, power and temperature under settled load, for each GPU; then gpu_burn's rates."""
-        singles = [each for document in self.runs for each in _metrics_of(document)]
-        singles += [each for other in self.others for each in _metrics_of_other(other)]
-        return joined(singles)
+        singles: list[Metric] = []
+        for document in self.runs:
+            asked = "unknown" if isinstance(document.asked_s, Unknown) else f"{document.asked_s:.0f}"
+            own = (each for load in document.gpus for each in _metrics_of_gpu(document, load))
+            singles += [replace(each, over_runs={"seconds": asked}) for each in own]
+        return joined([*singles, *(each for other in self.others for each in _metrics_of_other(other))])
 
     def rates(self) -> tuple[Metric, ...]:
         """Only the rates of nodegate's own burn."""
         return tuple(each for each in self.metrics if each.name.endswith("_tflops") and "gpu_burn" not in each.name)
-
-    def named(self, name: str) -> tuple[Metric, ...]:
-        """The metrics of one name, such as "burn.sm_clock_mhz"."""
-        return tuple(each for each in self.metrics if each.name == name)
 
 
 def parse(attempts: Sequence[Attempt]) -> Burn:
@@ -115,18 +114,30 @@ def parse(attempts: Sequence[Attempt]) -> Burn:
 
 def burn_of(target: Target) -> tuple[ProgramRun, ...]:
     """Burn all GPUs of a node with nodegate's program, then with gpu_burn if it is installed and the burn is long."""
-    seconds = target.durations.burn_s
-    options = {"seconds": seconds, "phases": [list(each) for each in PHASES]} | _cublas(target)
+    seconds, cublas = target.durations.burn_s, target.tools.cublas()
+    places = {"places": [list(each) for each in cublas.places], "not_brought": cublas.not_brought}
+    options = {"seconds": seconds, "phases": [list(each) for each in PHASES]}
     own = run_own(
         target,
         OWN,
-        options=options | {"start_limit_s": _START_LIMIT_S, "answer_limit_s": _ANSWER_LIMIT_S},
+        options=options
+        | ({"path": "ptx"} if cublas.own_kernels else places)
+        | {"start_limit_s": _START_LIMIT_S, "answer_limit_s": _ANSWER_LIMIT_S},
         purpose=f"burns every GPU for {seconds:g} s and compares the results; writes nothing to disk.",
         timeout_s=seconds + 2 * _START_LIMIT_S + _ANSWER_LIMIT_S + _END_S,
     )
-    if seconds < _OTHER_FROM_S or own.exit_code != 0 or own.stuck:
+    other_s = other_seconds(seconds)
+    if not other_s or own.exit_code != 0 or own.stuck:
         return (own,)
-    return (own, *_burn_by_others(target))
+    others = run_another(
+        target,
+        OTHER,
+        {mode: (*options, f"{other_s:.0f}") for mode, options in MODES.items()},
+        before=("sh", "-c", _IN_ITS_FOLDER, "sh"),
+        timeout_s=other_s + _OTHER_END_S,
+        shortened=gpu_burn.condensed,  # it prints its reports again at each line of its nvidia-smi
+    )
+    return (own, *others)
 
 
 def other_seconds(burn_s: float) -> float:
@@ -137,26 +148,6 @@ def other_seconds(burn_s: float) -> float:
 def takes_s(durations: Durations) -> float:
     """About how long it takes, without gpu_burn."""
     return durations.burn_s + _END_S
-
-
-def _cublas(target: Target) -> dict[str, object]:
-    """Where the program looks for cuBLAS first, and why what --tools has did not come."""
-    found = target.tools.cublas()
-    if found.own_kernels:
-        return {"path": "ptx"}
-    return {"places": [list(each) for each in found.places], "not_brought": found.not_brought}
-
-
-def _burn_by_others(target: Target) -> Sequence[ProgramRun]:
-    seconds = other_seconds(target.durations.burn_s)
-    return run_another(
-        target,
-        OTHER,
-        {mode: (*options, f"{seconds:.0f}") for mode, options in MODES.items()},
-        before=("sh", "-c", _IN_ITS_FOLDER, "sh"),
-        timeout_s=seconds + _OTHER_END_S,
-        shortened=gpu_burn.condensed,  # it prints its reports again at each line of its nvidia-smi
-    )
 
 
 def _document(ran: ProgramRun) -> BurnDocument:
@@ -172,13 +163,10 @@ def _unended(ran: ProgramRun) -> CannotMeasure | None:
     return CannotMeasure(f"gpu_burn did not end: {', '.join(ran.stuck)}", next_step=step) if ran.stuck else None
 
 
-def _metrics_of(document: BurnDocument) -> Iterable[Metric]:
-    length = {"seconds": "unknown" if isinstance(document.asked_s, Unknown) else f"{document.asked_s:.0f}"}
-    return [replace(each, over_runs=length) for load in document.gpus for each in _metrics_of_gpu(document, load)]
-
-
 def _metrics_of_gpu(document: BurnDocument, load: GpuLoad) -> Iterable[Metric]:
-    conditions = _conditions(document, load)
+    path = load.path or document.path
+    conditions = {"tool": "nodegate burn", "gpu": str(load.name), "path": path, "driver": str(document.driver)}
+    conditions |= {"cublas": str(document.library_version)} if path == "cublas" else {}
     for phase in load.phases:
         if looks := phase.looks(LOOKS):
             with_type = conditions | {"dtype": phase.dtype, "matrix": str(phase.matrix)} | _of_kernel(phase)
@@ -188,14 +176,6 @@ def _metrics_of_gpu(document: BurnDocument, load: GpuLoad) -> Iterable[Metric]:
         if not isinstance(value, Unknown):
             of_type = conditions | {"dtype": dtype or "+".join(document.dtypes)} | _of_kernel(*load.phases[:1])
             yield Metric(f"burn.{quantity}", (value,), unit, load.device, better=better, conditions=of_type)
-
-
-def _conditions(document: BurnDocument, load: GpuLoad) -> dict[str, str]:
-    path = load.path or document.path
-    found = {"tool": "nodegate burn", "gpu": str(load.name), "path": path, "driver": str(document.driver)}
-    if path == "cublas":
-        found["cublas"] = str(document.library_version)
-    return found
 
 
 def _of_kernel(phase: Phase | None = None) -> dict[str, str]:

@@ -28,13 +28,9 @@ FAULTS = {
 }
 HEAT = {"sw_thermal_slowdown": "thermal slowdown by the driver"}
 BOARD = {"board_limit": "the board's own limit"}
-_CODES = {
-    "hw_slowdown": "hardware slowdown",
-    "hw_thermal_slowdown": "thermal",
-    "hw_power_brake_slowdown": "power brake",
-    "sw_thermal_slowdown": "thermal",
-    "board_limit": "board limit",
-}
+_THERMAL = "thermal"
+_CODES = {"hw_slowdown": "hardware slowdown", "hw_power_brake_slowdown": "power brake", "board_limit": "board limit"}
+_CODES |= {"hw_thermal_slowdown": _THERMAL, "sw_thermal_slowdown": _THERMAL}
 _OF_ANOTHER = "hw_slowdown"  # NVML sets it together with the actual reason, if it knows one
 NORMAL = {
     "gpu_idle": "idle",
@@ -84,11 +80,10 @@ def brief(loads: Iterable[GpuLoad], most: NumberLimit) -> list[str]:
 def idled(whose: Part, reasons: Mapping[str, float], verdicts: Verdicts) -> bool:
     """Whether NVML calls a GPU idle under its own load: then nothing is known of how it is under load."""
     share = reasons.get("gpu_idle", 0.0)
-    if share < MOST_IDLE:
-        return False
-    reason = f"NVML calls it idle for {_percent(share)} of its own burn: it did not burn, or another GPU is read"
-    verdicts.unknown(part=whose, quantity="clock event reasons", reason=reason, action=AGAIN)
-    return True
+    if share >= MOST_IDLE:
+        reason = f"NVML calls it idle for {_percent(share)} of its own burn: it did not burn, or another GPU is read"
+        verdicts.unknown(part=whose, quantity="clock event reasons", reason=reason, action=AGAIN)
+    return share >= MOST_IDLE
 
 
 def node_medians(metrics: Iterable[Metric]) -> Mapping[object, tuple[float, int]]:
@@ -101,10 +96,8 @@ def node_medians(metrics: Iterable[Metric]) -> Mapping[object, tuple[float, int]
 
 def part_of_median(metric: Metric, middle: tuple[float, int] | None, percent: NumberLimit) -> NumberLimit | None:
     """So many percent of the median of the GPUs of this node; None if there are too few."""
-    if middle is None:
-        return None
-    value, count = middle
-    return _share_of(metric, value, f"the median of {count} GPUs of this node", percent, LimitKind.NODE)
+    whose = f"the median of {middle[1]} GPUs of this node" if middle else ""
+    return _share_of(metric, middle[0], whose, percent, LimitKind.NODE) if middle else None
 
 
 def part_of_fleet(metric: Metric, peers: NodePeers, margins: Margins, percent: NumberLimit) -> NumberLimit | None:
@@ -146,7 +139,7 @@ def held_down(
             verdict,
             part=whose,
             text=f"clock limited under load by {shares(reasons, same)}",
-            action=COOLING if code == "thermal" else POWER,
+            action=COOLING if code == _THERMAL else POWER,
             quantity="time with the clock limited",
             observed=round(100 * share, 2),
             unit="%",

@@ -1,10 +1,14 @@
 """The document of the copies (docs/reference/copies-document.md) as types: what was copied, how fast, how correctly."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.own_program import MeasuredGpu, checked_document, head_of_gpu, rate
+from nodegate.measure.own_program import MeasuredGpu, checked_document, gpu_filled, rate
 from nodegate.probe import readings as read
 from nodegate.probe.gpu import virtualization_of
 from nodegate.probe.pci import speed_in, width_in
@@ -22,6 +26,7 @@ BY_KERNELS = READ, COPY, TRIAD
 ALONE, AT_ONCE = "alone", "at once"
 _MAX_COPIES = 64
 _MOST_ABOVE, _OF_A_LINK = 16, 5
+_OF_LINK = "link_gen", "link_width"
 _MAX_GPUS = 64
 _FASTEST_GB_PER_S = 1e6
 _REFUSED_STEP = "fix this (a job on the GPUs, MIG, no driver), then measure this node again"
@@ -29,6 +34,7 @@ _STEP = "run the copies on this node again, or read what it sent in the evidence
 _NAMED = "the document of the copies"
 _WIRE = Wire(SCHEMA, "the program for the copies", MAX_DOCUMENT_BYTES, _STEP)
 WIRE = _WIRE.mark
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -61,37 +67,6 @@ class Tested:
     wrong_words: Known[int]
     bits: Known[int]
     wrong: tuple[WrongWord, ...]
-
-
-def tested(data: Mapping[str, object]) -> Tested | None:
-    """Of one GPU; None if its memory was not tested."""
-    found = value_or(read.mapping(data, "memory"), {})
-    if not found:
-        return None
-    return Tested(
-        bytes=_count(found, "bytes"),
-        total=_count(found, "total_bytes"),
-        passes=_count(found, "passes"),
-        planned=_count(found, "planned"),
-        wrong_words=_count(found, "wrong_words"),
-        bits=_count(found, "bits"),
-        wrong=tuple(_wrong(value_or(read.items(found, "wrong"), ()))),
-    )
-
-
-def _count(data: Mapping[str, object], key: str) -> Known[int]:
-    found = read.integer(data, key)
-    return found if isinstance(found, Unknown) or found >= 0 else read.wrong("a count", found)
-
-
-def _wrong(listed: Sequence[object]) -> list[WrongWord]:
-    found: list[WrongWord] = []
-    for each in listed:
-        if isinstance(each, (list, tuple)) and len(each) == _FIELDS and len(found) < _MOST_WORDS:
-            numbers = [value for value in known(map(read.whole, each[1:])) if value >= 0]
-            if len(numbers) == len(each) - 1:
-                found.append(WrongWord(value_or(read.label(each[0]), "?"), *numbers))
-    return found
 
 
 @dataclass(frozen=True)
@@ -214,38 +189,67 @@ def decode(written: str) -> CopiesDocument:
     if isinstance(gpus, Unknown) or not gpus:
         raise CannotMeasure(f"{_NAMED} has no GPU in it", next_step=_STEP)
     size = read.integer(data, "bytes")
-    peers = value_or(read.mapping(data, "peers"), {})
-    pairs = value_or(read.records(peers, "copies"), ())
-    return CopiesDocument(
-        driver=read.text(data, "driver"),
-        bytes=size,
+    peers = read.mapping(data, "peers")
+    return read.filled(
+        CopiesDocument,
+        data,
         gpus=tuple(_gpu(position, each) for position, each in enumerate(gpus[:_MAX_GPUS])),
         asked=value_or(read.text(peers, "pairs"), ""),
-        pairs=tuple(found for each in pairs if (found := _pair(each, size)) is not None),
+        pairs=tuple(filter(None, (_pair(each, size) for each in read.listed(peers, "copies")))),
         kernels="kernel_bytes" in data,
-        both_ways=value_or(read.flag(data, "both_ways"), False),
         patterns=bool(value_or(read.number(data, "pattern_s"), 0.0)),
     )
 
 
 def _gpu(position: int, data: Mapping[str, object]) -> GpuCopies:
-    where = value_or(read.mapping(data, "place"), {})
-    link = value_or(read.mapping(data, "link"), {})
-    return GpuCopies(
-        *head_of_gpu(position, data),
+    where, link = (value_or(read.mapping(data, name), {}) for name in ("place", "link"))
+    return gpu_filled(
+        GpuCopies,
+        position,
+        data,
         cpus=value_or(read.text(where, "cpus"), ""),
         unbound=value_or(read.text(where, "error"), ""),
-        copies=tuple(_copy(each) for each in value_or(read.records(data, "copies"), ())[:_MAX_COPIES]),
-        data=tuple(_data(each) for each in value_or(read.records(data, "data"), ())[:_MAX_COPIES]),
-        links={when: _link(link, when) for when in (ALONE, AT_ONCE)},
-        memory=tested(data),
+        copies=tuple(_transfer(Copy, each) for each in read.listed(data, "copies", _MAX_COPIES)),
+        data=tuple(_transfer(Data, each) for each in read.listed(data, "data", _MAX_COPIES)),
+        links={when: Link(*(_three(link, when, name) for name in _OF_LINK)) for when in (ALONE, AT_ONCE)},
+        memory=_tested(value_or(read.mapping(data, "memory"), {})),
         above=tuple(_above(value_or(read.items(where, "above"), ()))),
         confidential=read.flag(link, "confidential"),
         virtualization=read.mapped(read.integer(link, "virtualization"), virtualization_of),
     )
 
 
-def _above(listed: Sequence[object]) -> Iterable[LinkAbove]:
+def _transfer(kind: type[T], data: Mapping[str, object], **own: object) -> T:
+    """A copy, what was compared after it, or both."""
+    if kind is not Data:
+        own["gb_per_s"] = rate(data, "gb_per_s", _FASTEST_GB_PER_S, "GB/s")
+    if kind is not Copy:
+        own["wrong_words"] = _count(data, "wrong_words")
+    return read.filled(kind, data, **own)
+
+
+def _count(data: Mapping[str, object], key: str) -> Known[int]:
+    found = read.integer(data, key)
+    return found if isinstance(found, Unknown) or found >= 0 else read.wrong("a count", found)
+
+
+def _tested(data: Mapping[str, object]) -> Tested | None:
+    if not data:
+        return None
+    counts = {name: _count(data, name) for name in ("bytes", "passes", "planned", "wrong_words", "bits")}
+    wrong = tuple(islice(_wrong(value_or(read.items(data, "wrong"), ())), _MOST_WORDS))
+    return Tested(total=_count(data, "total_bytes"), wrong=wrong, **counts)
+
+
+def _wrong(listed: Sequence[object]) -> Iterator[WrongWord]:
+    for each in listed:
+        if isinstance(each, (list, tuple)) and len(each) == _FIELDS:
+            numbers = [value for value in known(map(read.whole, each[1:])) if value >= 0]
+            if len(numbers) == _FIELDS - 1:
+                yield WrongWord(value_or(read.label(each[0]), "?"), *numbers)
+
+
+def _above(listed: Sequence[object]) -> Iterator[LinkAbove]:
     for each in listed[:_MOST_ABOVE]:
         if isinstance(each, (list, tuple)) and len(each) == _OF_A_LINK and all(isinstance(one, str) for one in each):
             address, speed, speed_max, width, width_max = map(str, each)
@@ -253,38 +257,10 @@ def _above(listed: Sequence[object]) -> Iterable[LinkAbove]:
             yield LinkAbove(shown(address, 20), *speeds, *widths)
 
 
-def _copy(data: Mapping[str, object]) -> Copy:
-    return Copy(
-        what=value_or(read.text(data, "what"), "?"),
-        when=value_or(read.text(data, "when"), "?"),
-        gb_per_s=_rate(data),
-        bytes=read.integer(data, "bytes"),
-    )
-
-
-def _rate(data: Mapping[str, object]) -> Known[float]:
-    return rate(data, "gb_per_s", _FASTEST_GB_PER_S, "GB/s")
-
-
-def _data(data: Mapping[str, object]) -> Data:
-    return Data(
-        what=value_or(read.text(data, "what"), "?"),
-        when=value_or(read.text(data, "when"), "?"),
-        bytes=read.integer(data, "bytes"),
-        wrong_words=_count(data, "wrong_words"),
-        first_word=value_or(read.integer(data, "first_word"), None),
-    )
-
-
-def _link(data: Mapping[str, object], when: str) -> Link:
-    seen = value_or(read.mapping(data, when), {})
-    unread = value_or(read.mapping(data, "unread"), {})
-    return Link(_three(seen, "link_gen", unread), _three(seen, "link_width", unread))
-
-
-def _three(seen: Mapping[str, object], name: str, unread: Mapping[str, object]) -> Known[tuple[int, int, int]]:
+def _three(link: Mapping[str, object], when: str, name: str) -> Known[tuple[int, int, int]]:
+    seen = value_or(read.mapping(link, when), {})
     if name not in seen:
-        told = read.why_not(unread.get(name))
+        told = read.why_not(value_or(read.mapping(link, "unread"), {}).get(name))
         return Unknown(Why.FAILED, "NVML returned no sample during the copies") if told is None else told
     found = read.integers(seen, name, 3)
     return found if isinstance(found, Unknown) else (found[0], found[1], found[2])
@@ -294,14 +270,4 @@ def _pair(data: Mapping[str, object], size: Known[int]) -> Pair | None:
     source, target = read.integer(data, "from"), read.integer(data, "to")
     if isinstance(source, Unknown) or isinstance(target, Unknown):
         return None
-    return Pair(
-        source=source,
-        target=target,
-        error=value_or(read.text(data, "error"), ""),
-        begun=value_or(read.flag(data, "begun"), False),
-        direct=value_or(read.flag(data, "direct"), False),
-        gb_per_s=_rate(data),
-        bytes=size,
-        wrong_words=_count(data, "wrong_words"),
-        first_word=value_or(read.integer(data, "first_word"), None),
-    )
+    return _transfer(Pair, data, source=source, target=target, bytes=size)

@@ -190,7 +190,7 @@ def _between(pair: Pair, verdicts: Verdicts) -> None:
 
 
 def _way(what: str) -> str:
-    return "inside the GPU" if what in _INSIDE else what.replace("_", " ")
+    return "inside the GPU" if what in _INSIDE else what.replace("_", " ") or "?"
 
 
 def _corrupt(copied: str, count: int, first: int | None, size: int) -> str:
