@@ -155,7 +155,7 @@ def test_both_ways(
         elif any(blame.bad_with and not blame.good_with for blame in ways.values()) or len(beside.get(device, ())) != 1:
             saying.say_ways(verdicts, device, ways, findings.unbound(rdma_bandwidth, device))
         else:
-            saying.say_way_beside(verdicts, *beside[device])
+            saying.say_way_beside(verdicts, *beside[device][0])
 
 
 def test_errors(rdma_bandwidth: RdmaBandwidth, verdicts: Verdicts) -> None:
@@ -266,7 +266,7 @@ def test_inside(
             verdict = Verdict.FAIL
         text = f"{findings.test_of(run)} with {run.link.peer_device}: {run.trouble.said}"
         verdicts.found(verdict, part=part.named(run.device), text=text, action=run.trouble.next_step)
-    own, rates = [], findings.physics(rdma)
+    own, rates = [], findings.bounds_of(rdma, in_check=True)
     for metric in metrics:
         partners = findings.slow_partners_inside(rdma_bandwidth, metric, rdma, baseline)
         if partners:
@@ -294,7 +294,7 @@ def test_gpu_memory(
     metrics = rdma_bandwidth.named(findings.GPU_WRITE)
     saying.say_missing(verdicts, runs, metrics)
     if metrics:
-        rates = findings.physics(rdma)
+        rates = findings.bounds_of(rdma, in_check=True)
         metric_findings.judge(
             verdicts, metrics, baseline=baseline, peers=peers, remedy=saying.GPU_MEMORY, physics=rates
         )

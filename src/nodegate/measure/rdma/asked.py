@@ -1,7 +1,6 @@
 """Whether what perftest printed is the result of what was asked, and what the ports themselves counted."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 from nodegate.measure.program_run import count_asked, option
@@ -57,35 +56,13 @@ def fabric_asked(ran: ProgramRun) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-@dataclass(frozen=True)
-class _Counter:
-    """One end's counter of what was claimed: before and after, in words of four bytes."""
-
-    whose: str
-    name: str
-    before: int
-    after: int
-    widest: int
-
-    def can_tell(self, claimed_bytes: float) -> bool:
-        """Whether it counts at all, went on, and has room for what was claimed. Two ports in a bond share the load."""
-        if self.after == 0 or self.after < self.before or "bond" in self.whose:
-            return False
-        return self.widest >= _FULL or self.before + claimed_bytes / _WORD_BYTES < _FULL
-
-    @property
-    def moved_bytes(self) -> int:
-        return (self.after - self.before) * _WORD_BYTES
-
-
 def unlike_counted(ran: ProgramRun, report: Report) -> str:
     """How much less a port moved than the result says; empty where it agrees, or cannot tell."""
     claimed = _claimed_bytes(ran, report)
-    for counter in _counters(ran):
-        if counter.can_tell(claimed) and counter.moved_bytes < _LEAST_SHARE * claimed:
-            moved = f"{counter.name} of {counter.whose} counted {_gigabytes(counter.moved_bytes)}"
-            reported = f"perftest reports that it transferred {_gigabytes(claimed)}"
-            return f"{reported}, and {moved}: another port was used, or nothing was transferred"
+    for counter, moved in _counted(ran, claimed):
+        if moved < _LEAST_SHARE * claimed:
+            said = f"perftest reports that it transferred {_gigabytes(claimed)}, and {counter} counted"
+            return f"{said} {_gigabytes(moved)}: another port was used, or nothing was transferred"
     return ""
 
 
@@ -94,7 +71,7 @@ def is_unconfirmed(ran: ProgramRun, report: Report) -> bool:
     between = ran.plan.link is not None and ran.plan.link.path is Path.BETWEEN
     asked = between and any(end.counted is not None for end in (ran.link.client, ran.link.server))
     claimed = _claimed_bytes(ran, report)
-    return asked and claimed > 0 and not any(counter.can_tell(claimed) for counter in _counters(ran))
+    return asked and claimed > 0 and not any(_counted(ran, claimed))
 
 
 def _claimed_bytes(ran: ProgramRun, report: Report) -> float:
@@ -105,8 +82,12 @@ def _claimed_bytes(ran: ProgramRun, report: Report) -> float:
     return max((max(row.iterations * row.size_bytes, row.average_gbps / ways * by_time) for row in rows), default=0.0)
 
 
-def _counters(ran: ProgramRun) -> Iterator[_Counter]:
-    """The counters of what was claimed, of both ends; inside a node data may not leave the adapter."""
+def _counted(ran: ProgramRun, claimed_bytes: float) -> Iterator[tuple[str, float]]:
+    """The counters of what was claimed, of both ends, and the bytes that they moved: of those that can tell.
+
+    Those count at all, went on, and have room for what was claimed. Two ports in a bond share the load. Inside a node
+    data may not leave the adapter.
+    """
     link = ran.plan.link
     if link is None or link.path is not Path.BETWEEN:
         return
@@ -115,7 +96,9 @@ def _counters(ran: ProgramRun) -> Iterator[_Counter]:
             out = sends(role, ran.what)
             before, after = end.counted[0::2] if out else end.counted[1::2]
             whose = link.device if role is link.role else f"{link.peer} {link.peer_device}"
-            yield _Counter(whose, "port_xmit_data" if out else "port_rcv_data", before, after, max(end.counted))
+            has_room = max(end.counted) >= _FULL or before + claimed_bytes / _WORD_BYTES < _FULL
+            if after >= max(before, 1) and has_room and "bond" not in whose:
+                yield f"{'port_xmit_data' if out else 'port_rcv_data'} of {whose}", (after - before) * _WORD_BYTES
 
 
 def _gigabytes(count: float) -> str:

@@ -2,12 +2,11 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
 from nodegate.baseline.baseline import Baseline
-from nodegate.measure.rdma.result import BANDWIDTHS, BOTH_AT_ONCE, ODD, LinkRun, RdmaBandwidth
+from nodegate.measure.rdma.result import BANDWIDTHS, BOTH_AT_ONCE, ODD, RdmaBandwidth
 from nodegate.metric import Metric
 from nodegate.numbers.against_others import of_hung, of_low
 from nodegate.numbers.assessments import Assessment
@@ -97,11 +96,8 @@ def excused(
     group = peers.group(metric, Margins.of(baseline))
     if found.verdict is not Verdict.FAIL or found.comparison != "fleet" or tier is None:
         return found
-    if (
-        not isinstance(group, PeerGroup)
-        or metric.judged > group.median * (1 + tier.value / 100)
-        or not _is_alike(measured, metric, baseline)
-    ):
+    by_one_tier = isinstance(group, PeerGroup) and metric.judged <= group.median * (1 + tier.value / 100)
+    if not by_one_tier or not _is_alike(measured, metric, baseline):
         return found
     return replace(found, verdict=Verdict.WARN, note=f"{found.note}; {_FARTHER}" if found.note else _FARTHER)
 
@@ -135,16 +131,12 @@ def how_often(found: RdmaBandwidth, device: str, *, hung: bool) -> tuple[Verdict
         best[run.name] = max(run.value or 0.0, best.get(run.name, 0.0))
     bad = [run for run in runs if run.value is None or (not hung and run.value < ODD * best[run.name])]
     partners, seen = {run.partner for run in bad}, {run.partner for run in runs}
-    if len(partners) < _FEWEST or 2 * len(partners) <= len(seen) or not _comes_and_goes(runs, bad):
+    good = {(run.partner, run.name, run.sends) for run in runs if run not in bad}
+    comes_and_goes = any((run.partner, run.name, run.sends) in good for run in bad)
+    if len(partners) < _FEWEST or 2 * len(partners) <= len(seen) or not comes_and_goes:
         return Verdict.PASS, ""
     most = max(sorted(partners), key=lambda name: sum(run.partner == name for run in bad))
     count, looks = (sum(run.partner != most for run in each) for each in (bad, runs))
     said = (of_hung if hung else of_low)(count, looks, max(len(found.planned), 1))
     what = "hung or ended with an error" if hung else "was a tenth and more below its best, or had no result,"
     return said, f"{what} in {len(bad)} of {len(runs)} transfers, with {len(partners)} of {len(seen)} partners"
-
-
-def _comes_and_goes(runs: Sequence[LinkRun], bad: Sequence[LinkRun]) -> bool:
-    """Whether equal transfers with one partner were both good and bad."""
-    good = {(run.partner, run.name, run.sends) for run in runs if run not in bad}
-    return any((run.partner, run.name, run.sends) in good for run in bad)

@@ -94,12 +94,9 @@ def device_of(port: RdmaPort) -> str:
 def how_measured(found: RdmaBandwidth, device: str) -> str:
     """That a device was measured, and whether its port's own counters could bear it out."""
     numbers = [run for run in found.runs if run.device == device and run.name in BETWEEN and run.value is not None]
-    said = ["measured"]
-    if any(run.unconfirmed for run in numbers):
-        said.append("the ports' own counters cannot confirm it")
-    if far := unbound(found, device):
-        said.append(f"not bound to CPUs near the NIC: {far}")
-    return "; ".join(said)
+    counted = "; the ports' own counters cannot confirm it" if any(run.unconfirmed for run in numbers) else ""
+    far = unbound(found, device)
+    return f"measured{counted}{f'; not bound to CPUs near the NIC: {far}' if far else ''}"
 
 
 def test_of(run: LinkRun) -> str:
@@ -118,23 +115,11 @@ def share_of_rate(rdma: Rdma, device: str, baseline: Baseline, name: str = "") -
     return Limit(port.rate_gbps * share.value / 100, "Gb/s", source, kind=LimitKind.DERIVED)
 
 
-def physics(rdma: Rdma) -> Bounds:
-    """What the rates of the ports say, as a check judges it.
+def bounds_of(rdma: Rdma, *, in_check: bool = False) -> Bounds:
+    """What the rates of the ports say: nothing is faster, and a good rail carries a share of it.
 
-    A number below its share of the rate is judged by rdma_bandwidth.share_of_rate alone, which knows whose fault it is.
+    In a check a number below its share is judged by rdma_bandwidth.share_of_rate alone, which knows whose fault it is.
     """
-    by_rates = bounds_of(rdma)
-
-    def bounds(metric: Metric, baseline: Baseline) -> Physics:
-        found = by_rates(metric, baseline)
-        is_slow = found.least is not None and not is_latency(metric.name) and metric.judged < found.least.value
-        return replace(found, least=None) if is_slow else found
-
-    return bounds
-
-
-def bounds_of(rdma: Rdma) -> Bounds:
-    """What the rates of the ports say: nothing is faster, and a good rail carries a share of it."""
 
     def bounds(metric: Metric, baseline: Baseline) -> Physics:
         port = port_of(rdma, metric.device)
@@ -142,7 +127,8 @@ def bounds_of(rdma: Rdma) -> Bounds:
         if is_latency(metric.name) or not real or port is None or isinstance(port.rate_gbps, Unknown):
             return of_platform(metric, baseline)
         limit = share_of_rate(rdma, metric.device, baseline, metric.name)
-        least = replace(limit, direction=AT_LEAST) if isinstance(limit, Limit) else None
+        judged_here = isinstance(limit, Limit) and not (in_check and metric.judged < limit.value)
+        least = replace(limit, direction=AT_LEAST) if isinstance(limit, Limit) and judged_here else None
         ways, bonds = 2 if metric.name == BOTH_AT_ONCE else 1, 2 if is_bond(port.device, port.netdev) else 1
         whose = metric.device + (" in both directions" if ways > 1 else "") + (" of two ports" if bonds > 1 else "")
         return Physics(ways * bonds * port.rate_gbps, f"rate of {whose}", least)
@@ -250,18 +236,15 @@ def slow_partners_inside(measured: RdmaBandwidth, metric: Metric, rdma: Rdma, ba
     Empty if one of them is good between nodes, if the device itself is not, or if that is unknown.
     """
     partners = sorted({run.link.peer_device for run in measured.of(metric.name, metric.device)})
-    bad = [_does_well_between(measured, device, rdma, baseline) is False for device in partners]
-    excused = partners and all(bad) and _does_well_between(measured, metric.device, rdma, baseline) is True
-    return ", ".join(partners) if excused else ""
 
+    def does_well_between(device: str) -> bool | None:
+        """Whether a device carries its share of the rate between nodes; None if unknown."""
+        limit = share_of_rate(rdma, device, baseline)
+        values = [each.judged for each in measured.named(*BETWEEN) if each.device == device]
+        return min(values) >= limit.value if values and isinstance(limit, Limit) else None
 
-def _does_well_between(measured: RdmaBandwidth, device: str, rdma: Rdma, baseline: Baseline) -> bool | None:
-    """Whether a device carries its share of the rate between nodes; None if unknown."""
-    limit = share_of_rate(rdma, device, baseline)
-    values = [metric.judged for metric in measured.named(*BETWEEN) if metric.device == device]
-    if not values or not isinstance(limit, Limit):
-        return None
-    return min(values) >= limit.value
+    bad = [does_well_between(device) is False for device in partners]
+    return ", ".join(partners) if partners and all(bad) and does_well_between(metric.device) is True else ""
 
 
 def slow_ways(

@@ -9,9 +9,9 @@ from nodegate.measure.rdma import perftest_runner
 from nodegate.measure.rdma.asked import AT_ONCE
 from nodegate.measure.rdma.pairing import Pair, Round, inside, nic_pairs
 from nodegate.measure.rdma.rails import ROCE, Rail
-from nodegate.measure.rdma.rdma_node import IPV6, RdmaNode, cuda_words
+from nodegate.measure.rdma.rdma_node import FIRST_PORT, IPV6, RdmaNode, cuda_words
 from nodegate.measure.rdma.result import number
-from nodegate.records.program_run import LinkEnd, LinkNotes, LinkPlan, Memory, Path, Plan, ProgramRun, Role
+from nodegate.records.program_run import LinkNotes, LinkPlan, Memory, Path, Plan, ProgramRun, Role
 
 SIZE_BYTES = 1 << 20  # large enough that neither message rate nor start-up counts
 QUEUE_PAIRS = 4  # one queue pair does not fill 400 Gb/s
@@ -97,7 +97,10 @@ def _run_step(
 ) -> list[Both]:
     seconds = node_pair.client.target.durations.link_s
     limit_s = test.setup_s if test in LATENCIES else test.setup_s + seconds
-    server, client = _end(node_pair.server), _end(node_pair.client)
+    server, client = (
+        perftest_runner.End(each.target, tuple(rail.name for rail in each.rails))
+        for each in (node_pair.server, node_pair.client)
+    )
     try:
         ended = perftest_runner.pair(server, client, test.what, [words for _, words in links], timeout_s=limit_s)
     except CannotMeasure as why:
@@ -116,7 +119,8 @@ def _words(node_pair: NodePair, test: Test, pair: Pair) -> perftest_runner.LinkC
         ends.append((*rdma_node.tools[test.tool], *_of_port(rdma_node, rail), *memory))
         bonds = bonds or rdma_node.is_bond(rail)
     places = [rail.name for rail in node_pair.server.rails]
-    port = node_pair.server.first_port + places.index(pair[0]) * len(TESTS) + TESTS.index(test)
+    first = node_pair.server.target.node.settings.rdma_port or FIRST_PORT
+    port = first + places.index(pair[0]) * len(TESTS) + TESTS.index(test)
     pairs = BOND_QUEUE_PAIRS if bonds else 0
     common = ("-p", str(port), *test.words(node_pair.client.target.durations.link_s, pairs))
     where = "127.0.0.1" if node_pair.is_inside else node_pair.server.address
@@ -140,18 +144,15 @@ def _of_port(rdma_node: RdmaNode, rail: Rail) -> tuple[str, ...]:
     return (*words, *gid, *rdma_node.traffic.words(routed=rail.layer == ROCE))
 
 
-def _end(rdma_node: RdmaNode) -> perftest_runner.End:
-    return perftest_runner.End(rdma_node.target, tuple(rail.name for rail in rdma_node.rails))
-
-
 def _counters(rail: Rail) -> str:
     return f"/sys/class/infiniband/{rail.device}/ports/{rail.port}/counters"
 
 
 def _of_both(node_pair: NodePair, test: Test, pair: Pair, ended: perftest_runner.Ended) -> Both:
     """The client's output for both nodes; the server's too if the client has no number: it may have the reason."""
-    server = _end_of(node_pair.server, pair[0], ended.server.link.server)
-    client = _end_of(node_pair.client, pair[1], ended.client.link.client)
+    server, client = ended.server.link.server, ended.client.link.client
+    server = replace(server, traffic_class=node_pair.server.forced_class(pair[0]))
+    client = replace(client, traffic_class=node_pair.client.forced_class(pair[1]))
     programs = [(Role.CLIENT, ended.client)]
     if number(ended.client) is None:
         programs.insert(0, (Role.SERVER, ended.server))
@@ -160,12 +161,6 @@ def _of_both(node_pair: NodePair, test: Test, pair: Pair, ended: perftest_runner
         for program, ran in programs
         for node, plan in _ends(node_pair, test, pair)
     )
-
-
-def _end_of(rdma_node: RdmaNode, name: str, noted: LinkEnd) -> LinkEnd:
-    """What was noted of one end's program, with the traffic class that its node forces on the port."""
-    rail = rdma_node.rail(name)
-    return replace(noted, traffic_class=rdma_node.classes.get((rail.device, rail.port), ""))
 
 
 def not_met(node_pair: NodePair, tests: Sequence[Test], why: CannotMeasure) -> list[Both]:

@@ -141,11 +141,9 @@ def _made_up(names: Sequence[str], chosen: Iterable[Round], wanted: int) -> list
         busy: set[str] = set()
         pairs: list[Pair] = []
         for name in short:
-            partner = next(
-                (each for each in (*short, *names) if each not in (busy | met[name] | {name}) and name not in busy),
-                None,
-            )
-            if partner is not None:
+            taken = busy | met[name] | {name}
+            partner = next((each for each in (*short, *names) if each not in taken), None)
+            if partner is not None and name not in busy:
                 busy |= {name, partner}
                 pairs.append((name, partner))
                 met[name].add(partner)

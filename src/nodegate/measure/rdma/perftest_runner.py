@@ -105,8 +105,11 @@ def pair(server: End, client: End, what: str, links: Sequence[LinkCommands], *, 
         as_root=server.target.node.connection.become,
     )
     clients: dict[int, ProgramRun] = {}
+    heard: frozenset[int] = frozenset()
     try:
-        heard = _heard(running.line())
+        with suppress(*_MALFORMED):  # whatever the line is; a port that was in use before does not count
+            said = json.loads(running.line())
+            heard = frozenset(said["listening"]) - frozenset(said["taken"])
         ready = [place for place, link in enumerate(links) if link.port in heard]
         if ready:
             started = [links[place].client for place in ready]
@@ -149,17 +152,13 @@ def _request(
     return json.dumps(request).encode()
 
 
-def _heard(line: str) -> frozenset[int]:
-    """The ports that listen, whatever the line is; one that was in use before does not count."""
-    with suppress(*_MALFORMED):
-        said = json.loads(line)
-        return frozenset(said["listening"]) - frozenset(said["taken"])
-    return frozenset()
-
-
 def _rans(output: Output, what: str, programs: Sequence[Program], role: Role) -> tuple[ProgramRun, ...]:
     """The result of each program, in their order; one without a line could not be run, or was not ended in time."""
-    found = dict(_line(line) for line in output.stdout.decode("utf-8", "replace").splitlines())
+    found: dict[object, Mapping[str, object]] = {}
+    for line in output.stdout.decode("utf-8", "replace").splitlines():
+        with suppress(*_MALFORMED):
+            entry = json.loads(line)
+            found[entry["place"]] = entry
     said = printable(output.stderr, 160)
     why = "it was ended with the other programs of its node" if output.timed_out or output.exit_code is None else said
     missing = CannotMeasure(f"no result of {what}{': ' + why if why else ''}", next_step="run again")
@@ -169,18 +168,13 @@ def _rans(output: Output, what: str, programs: Sequence[Program], role: Role) ->
     )
 
 
-def _line(line: str) -> tuple[int, Mapping[str, object]]:
-    """A program's line with its place; place -1 for any other line."""
-    with suppress(*_MALFORMED):
-        said = json.loads(line)
-        if isinstance(said["place"], int):
-            return said["place"], said
-    return -1, {}
-
-
 def _ran(what: str, argv: Sequence[str], line: Mapping[str, object], output: Output, role: Role) -> ProgramRun:
     code, stuck, took_s = line.get("exit"), line.get("stuck"), line.get("duration_s")
-    end = replace(seat_of(line.get("seat")), counted=_counted(line))
+    end = seat_of(line.get("seat"))
+    if "counted" in line:  # what the port sent and received before and after; nothing where it cannot be read
+        counts = line["counted"] if isinstance(line["counted"], list) else []
+        is_read = all(isinstance(each, int) and 0 <= each < 1 << 64 for each in counts)
+        end = replace(end, counted=tuple(counts[:4]) if is_read else ())
     return ProgramRun(
         what=what,
         argv=tuple(argv),
@@ -206,11 +200,3 @@ def seat_of(said: object) -> LinkEnd:
     if not why and not found:
         why = "the CPUs that it ran on were not recorded"
     return LinkEnd(cpus=found, near="" if why else near, unbound=why)
-
-
-def _counted(line: Mapping[str, object]) -> tuple[int, ...] | None:
-    """What the port sent and received before and after; its counters cannot be read: nothing; not looked for: None."""
-    if "counted" not in line:
-        return None
-    found = line["counted"] if isinstance(line["counted"], list) else []
-    return tuple(found[:4]) if all(isinstance(each, int) and 0 <= each < 1 << 64 for each in found) else ()

@@ -4,6 +4,7 @@ import ipaddress
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from nodegate.baseline.expected import overrides
@@ -25,7 +26,6 @@ _STEP = "name the rails of this node in the inventory (nodegate_nics: a list) if
 _SETUP = "see the findings of rdma.rails and rdma.port_state"
 
 Gids = dict[int, tuple[str, str]]  # index -> (gid, type)
-AMAZON = 0x1D0F
 _CLASS_LINE = re.compile(r"(?P<device>[\w.-]{1,60})/tc/(?P<port>[0-9]{1,3})/traffic_class:(?P<text>.{1,80})")
 READ_CLASSES = "cd /sys/class/infiniband && grep -H . */tc/*/traffic_class 2>/dev/null"
 
@@ -89,9 +89,12 @@ def gid_index(gids: Mapping[int, tuple[str, str]], *, ipv6: bool = False) -> int
     With `ipv6`, where there is none, one with an IPv6 address by which other subnets can be reached: none of the link
     alone.
     """
-    v2 = {index: _address(gid) for index, (gid, kind) in sorted(gids.items()) if kind == ROCE_V2}
-    mapped = (index for index, address in v2.items() if address and address.ipv4_mapped)
-    others = (index for index, address in v2.items() if ipv6 and address and not address.is_link_local)
+    v2: dict[int, ipaddress.IPv6Address] = {}
+    for index, (gid, _) in sorted((index, row) for index, row in gids.items() if row[1] == ROCE_V2):
+        with suppress(ValueError):
+            v2[index] = ipaddress.IPv6Address(gid)
+    mapped = (index for index, address in v2.items() if address.ipv4_mapped)
+    others = (index for index, address in v2.items() if ipv6 and not address.is_link_local)
     return next(mapped, next(others, None))
 
 
@@ -199,27 +202,10 @@ def _of_nccl(node: Node, name: str, most: int) -> int | None:
     return int(text) if int(text) >= 0 else None
 
 
-def _address(gid: str) -> ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.IPv6Address(gid)
-    except ValueError:
-        return None
-
-
 def parse_classes(written: str) -> Mapping[tuple[str, int], str]:
     """The output of `READ_CLASSES`: the class that the node itself forces on a port, as its driver writes it."""
     found = filter(None, map(_CLASS_LINE.fullmatch, map(str.strip, written.splitlines())))
     return {(match["device"], int(match["port"])): match["text"].strip() for match in found}
-
-
-def is_efa(facts: NodeFacts, device: str, address: str) -> bool:
-    """Whether a device is Amazon's EFA, which has reliable datagrams of its own (SRD) and no RC."""
-    if device.startswith(("efa", "rdmap")):
-        return True
-    try:
-        return any(each.address == address and each.vendor == AMAZON for each in facts.pci.devices)
-    except CannotMeasure:
-        return False
 
 
 def is_bond(device: str, netdev: str = "") -> bool:

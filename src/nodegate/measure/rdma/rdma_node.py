@@ -12,7 +12,8 @@ from nodegate.tools import perftest
 
 TOOLS = ("ib_write_bw", "ib_read_bw", "ib_write_lat", "ib_read_lat")
 ASK_S = 20.0
-FIRST_PORT = 18515
+FIRST_PORT = 18515  # of the servers, by TCP: perftest's own default
+AMAZON = 0x1D0F
 IPV6 = "ipv6-addr"  # perftest's option for ends that meet by an IPv6 address
 # ConnectX-8 reaches GPU memory by a PCIe function of its own (data direct), which the kernel's driver names so.
 _DATA_DIRECT = "grep -lx 'PCI_ID=15B3:2100' /sys/bus/pci/devices/*/uevent 2>/dev/null"
@@ -48,18 +49,24 @@ class RdmaNode:
         """Where its servers are reached by TCP: nodegate_fabric_address, else the address of its connection."""
         return self.target.node.settings.fabric_address or self.target.node.address
 
-    @property
-    def first_port(self) -> int:
-        """The first TCP port of its servers: nodegate_rdma_port, else perftest's own default."""
-        return self.target.node.settings.rdma_port or FIRST_PORT
-
     def rail(self, name: str) -> Rail:
         """A rail by its name."""
         return next(rail for rail in self.rails if rail.name == name)
 
+    def forced_class(self, name: str) -> str:
+        """The traffic class that the node forces on the port of a rail."""
+        rail = self.rail(name)
+        return self.classes.get((rail.device, rail.port), "")
+
     def is_efa(self, rail: Rail) -> bool:
-        """Whether a rail is Amazon's EFA."""
-        return of_rails.is_efa(self.target.facts, rail.device, rail.address)
+        """Whether a rail is Amazon's EFA, which has reliable datagrams of its own (SRD) and no RC."""
+        if rail.device.startswith(("efa", "rdmap")):
+            return True
+        try:
+            devices = self.target.facts.pci.devices
+        except CannotMeasure:
+            return False
+        return any(each.address == rail.address and each.vendor == AMAZON for each in devices)
 
     def is_bond(self, rail: Rail) -> bool:
         """Whether a rail is two ports in one."""

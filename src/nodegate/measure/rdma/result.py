@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from nodegate.errors import CannotMeasure, tried
+from nodegate.measure.measurement import Measured
 from nodegate.measure.program_run import count_asked, reason
 from nodegate.measure.rdma.asked import AT_ONCE, SIZE, fabric_asked, is_unconfirmed, sends, unlike_asked, unlike_counted
 from nodegate.metric import Metric, Statistic
@@ -74,7 +75,7 @@ class LinkRun:
     @property
     def near(self) -> bool:
         """Whether both programs ran near their NICs: a number from the other socket says little."""
-        return _are_near(self.notes)
+        return bool(self.notes.client.near and self.notes.server.near)
 
     @property
     def unbound(self) -> str:
@@ -91,7 +92,7 @@ class LinkRun:
 
 
 @dataclass(frozen=True)
-class RdmaBandwidth:
+class RdmaBandwidth(Measured):
     """All runs of a node. `planned` are the rails that were to be measured; `partners` how many nodes it could meet.
 
     `missing` are rails in service that could not be measured, with the reason; `failed` says why an attempt as a whole
@@ -108,10 +109,6 @@ class RdmaBandwidth:
     def of(self, name: str, device: str = "") -> tuple[LinkRun, ...]:
         """The runs of one metric, of one device or of all."""
         return tuple(run for run in self.runs if run.name == name and device in ("", run.device))
-
-    def named(self, *names: str) -> tuple[Metric, ...]:
-        """The metrics of these names."""
-        return tuple(metric for metric in self.metrics if metric.name in names)
 
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
@@ -146,10 +143,6 @@ class RdmaBandwidth:
         return found
 
 
-def _are_near(notes: LinkNotes) -> bool:
-    return bool(notes.client.near and notes.server.near)
-
-
 def better(run: LinkRun, other: LinkRun) -> bool:
     """Whether a run's number is better than another's: more Gb/s, or less µs."""
     if run.value is None or other.value is None:
@@ -180,7 +173,7 @@ def parse(attempts: Sequence[Attempt]) -> RdmaBandwidth:
 
 
 def doubtful(attempts: Sequence[Attempt]) -> bool:
-    """Whether a rail only hung or failed when it was last tried, or was slow in one direction.
+    """Whether a rail only hung or failed when it was last tried, or its best sending and receiving differ much.
 
     A second attempt distinguishes a bad rail from a disturbance.
     """
@@ -190,18 +183,13 @@ def doubtful(attempts: Sequence[Attempt]) -> bool:
         return False
     good = {(run.name, run.device) for run in runs if run.value is not None}
     broken = {(run.name, run.device) for run in runs if run.trouble is not None and run.trouble.kind in _MAY_PASS}
-    if any(name != INSIDE for name, _ in good) and not any(name == INSIDE for name, _ in good):
+    if good and INSIDE not in {name for name, _ in good}:
         broken = {each for each in broken if each[0] != INSIDE}  # a network whose rails do not reach each other
-    return bool(broken - good) or any(_is_uneven(runs, device) for device in {run.device for run in runs})
-
-
-def _is_uneven(runs: Iterable[LinkRun], device: str) -> bool:
-    """Whether the best sending and the best receiving of a device differ much."""
-    best = {True: 0.0, False: 0.0}
+    best: defaultdict[str, dict[bool, float]] = defaultdict(lambda: {True: 0.0, False: 0.0})
     for run in runs:
-        if run.device == device and run.name in BANDWIDTHS and run.value is not None:
-            best[run.sends] = max(best[run.sends], run.value)
-    return 0.0 < min(best.values()) < UNEVEN * max(best.values())
+        if run.name in BANDWIDTHS and run.value is not None:
+            best[run.device][run.sends] = max(best[run.device][run.sends], run.value)
+    return bool(broken - good) or any(0.0 < min(ways.values()) < UNEVEN * max(ways.values()) for ways in best.values())
 
 
 def number(ran: ProgramRun) -> float | None:
@@ -228,8 +216,10 @@ def _run(name: str, attempt: int, ran: ProgramRun, link: LinkPlan, server: Progr
     if trouble and link.of_another_rail:
         trouble = replace(trouble, kind="setup")  # in some fabrics the rails do not reach each other
     value = None if trouble or isinstance(report, CannotMeasure) else _value(ran, report)
-    if value is None and trouble is None:
-        trouble = Trouble("number", _no_number(ran), _BY_HAND)
+    if value is None and trouble is None:  # perftest divides by a CPU clock that it has measured
+        clock = next((line.strip() for line in ran.stderr.splitlines() if "Correlation coefficient" in line), "")
+        why = f": its measurement of the CPU clock failed ({clock[:80]})" if clock else ""
+        trouble = Trouble("number", f"a result without a number{why}", _BY_HAND)
     return LinkRun(
         name=name,
         attempt=attempt,
@@ -240,23 +230,17 @@ def _run(name: str, attempt: int, ran: ProgramRun, link: LinkPlan, server: Progr
         lost=notes.lost not in {"", link.peer},
         server_died=bool(ran.cannot) and server is not None and server.exit_code is not None,
         unconfirmed=not isinstance(report, CannotMeasure) and is_unconfirmed(ran, report),
-        over_runs=tuple({**(NEAR if _are_near(notes) else {}), **fabric_asked(ran)}.items()),
+        over_runs=tuple({**(NEAR if notes.client.near and notes.server.near else {}), **fabric_asked(ran)}.items()),
         conditions=() if value is None or isinstance(report, CannotMeasure) else _conditions(ran, link, report),
     )
-
-
-def _no_number(ran: ProgramRun) -> str:
-    """Why a row is all zeros; perftest divides by a CPU clock that it has measured, which may have failed."""
-    clock = next((line.strip() for line in ran.stderr.splitlines() if "Correlation coefficient" in line), "")
-    why = f": its measurement of the CPU clock failed ({clock[:80]})" if clock else ""
-    return f"a result without a number{why}"
 
 
 def _trouble(ran: ProgramRun, server: ProgramRun | None, report: Report | CannotMeasure) -> Trouble | None:
     """What went wrong with a run; None if it has a number."""
     if ran.cannot:
         return Trouble("setup", ran.why_not, ran.next_step)
-    said = _worst(perftest.trouble(each.stdout, each.stderr) for each in (ran, server) if each)
+    both = [perftest.trouble(each.stdout, each.stderr) for each in (ran, server) if each]
+    said = next((each for each in both if each and each.kind == "link"), next(filter(None, both), None))
     if isinstance(report, CannotMeasure):
         return said or _silence(ran, server, report)
     if report.stalled:
@@ -277,12 +261,6 @@ def _silence(ran: ProgramRun, server: ProgramRun | None, why: CannotMeasure) -> 
     return Trouble("setup", f"the two programs did not connect by TCP within {ran.duration_s:.0f} s", _TCP_STEP)
 
 
-def _worst(troubles: Iterable[Trouble | None]) -> Trouble | None:
-    """Of the troubles of two ends: the fabric's before a program's."""
-    said = [each for each in troubles if each is not None]
-    return next((each for each in said if each.kind == "link"), said[0] if said else None)
-
-
 def _value(ran: ProgramRun, report: Report) -> float | None:
     """The average of the size that was asked for; the median latency."""
     if report.stalled:
@@ -290,11 +268,8 @@ def _value(ran: ProgramRun, report: Report) -> float | None:
     if report.bandwidth:
         asked = count_asked(ran, SIZE) or max(row.size_bytes for row in report.bandwidth)
         found = next((row.average_gbps for row in report.bandwidth if row.size_bytes == asked), 0.0)
-    elif report.latency:
-        row = report.latency[0]
-        found = row.typical_us or row.average_us or 0.0
     else:
-        return None
+        found = next((row.typical_us or row.average_us or 0.0 for row in report.latency), 0.0)
     return found if math.isfinite(found) and found > 0 else None
 
 

@@ -6,9 +6,9 @@ All pairs of a round run at the same time, so that the fabric is loaded as by a 
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from nodegate.errors import CannotMeasure
@@ -31,22 +31,14 @@ from nodegate.subjects.pcie import rdma_nics
 _Key = tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Link:
-    """One test between two devices, whose numbers are one number."""
-
-    server: str
-    server_device: str
-    client: str
-    client_device: str
-    test: _Key
+_End = tuple[str, str]  # node, device
 
 
 class Ends:
     """All ends of all links, each with what it reached with each partner: in a test, and in the way its data went."""
 
     def __init__(self, found: Mapping[str, Sequence[ProgramRun]]) -> None:
-        self._best: dict[_Link, float] = {}  # of bandwidths between nodes
+        self._best: dict[tuple[_End, _End, _Key], float] = {}  # server, client, test: of bandwidths between nodes
         self._passed = {link.peer for _, ran, link in _links(found) if ran.link.peer_passed}
         self._tries: defaultdict[_Key, list[tuple[str, float | None]]] = defaultdict(list)  # with each partner
         for name, ran, link in _links(found):
@@ -54,8 +46,8 @@ class Ends:
             other = link.peer_device if link.path is Path.INSIDE else link.peer
             for key in ((name, link.device, *test), (name, link.device, *way)):
                 self._tries[key].append((other, value))
-            if link.role is Role.CLIENT and link.path is Path.BETWEEN and not _is_latency(ran):
-                one = _Link(link.peer, link.peer_device, name, link.device, test)
+            if link.role is Role.CLIENT and link.path is Path.BETWEEN and not ran.what.endswith("_lat"):
+                one = (link.peer, link.peer_device), (name, link.device), test
                 self._best[one] = max(self._best.get(one, 0.0), value or 0.0)
 
     def told(self, name: str, ran: ProgramRun) -> ProgramRun:
@@ -66,24 +58,24 @@ class Ends:
         me, end = link.device if link.path is Path.INSIDE else name, (link.peer, link.peer_device)
         of_test = self._others((*end, *_test(ran, link)), me)
         of_way = self._others((*end, *_way(ran, link, out=not sends(link.role, ran.what))), me)
-        best, best_way = _best(ran, of_test), _best(ran, of_way)
+        best_of = min if ran.what.endswith("_lat") else max
+        best, best_way = (best_of(filter(None, each), default=None) for each in (of_test, of_way))
         failed = bool(of_test) and best is None
         return replace(ran, link=replace(ran.link, peer_best=best, peer_best_way=best_way, peer_failed=failed))
 
     def odd_pairs(self) -> list[tuple[str, str]]:
         """The (server, client) with a link that hung, or is well below what both of its ends reach with others."""
-        return sorted({(link.server, link.client) for link, best in self._best.items() if self._is_odd(link, best)})
+        found: set[tuple[str, str]] = set()
+        for (server, client, test), best in self._best.items():
+            reached = [self._reached((*end, *test), other) for end, other in ((server, client[0]), (client, server[0]))]
+            found |= {(server[0], client[0])} if best < EVEN * min(reached) else set()
+        return sorted(found)
 
-    def _is_odd(self, link: _Link, best: float) -> bool:
-        ends = (link.server, link.server_device, link.client), (link.client, link.client_device, link.server)
-        return best < EVEN * min(self._reached(name, (name, device, *link.test), other) for name, device, other in ends)
-
-    def _reached(self, name: str, key: _Key, other: str) -> float:
+    def _reached(self, key: _Key, other: str) -> float:
         """What an end reached at best with others; without bound for one that passed before and met no other."""
         values = self._others(key, other)
-        if not values and name in self._passed:
-            return math.inf
-        return max((value for value in values if value is not None), default=0.0)
+        unbounded = not values and key[0] in self._passed
+        return math.inf if unbounded else max(filter(None, values), default=0.0)
 
     def _others(self, key: _Key, name: str) -> list[float | None]:
         return [value for peer, value in self._tries.get(key, ()) if peer != name]
@@ -97,23 +89,14 @@ def _links(found: Mapping[str, Sequence[ProgramRun]]) -> Iterator[tuple[str, Pro
                 yield name, ran, ran.plan.link
 
 
-def _is_latency(ran: ProgramRun) -> bool:
-    return ran.what.endswith("_lat")
-
-
 def _test(ran: ProgramRun, link: LinkPlan) -> _Key:
     return ran.what, link.memory, link.path
 
 
 def _way(ran: ProgramRun, link: LinkPlan, *, out: bool) -> _Key:
     """Writing and reading together: a client writes to its server, and reads from it. The rest has no way."""
-    kind = "latency" if _is_latency(ran) else "both" if AT_ONCE in ran.what else "out" if out else "in"
+    kind = "latency" if ran.what.endswith("_lat") else "both" if AT_ONCE in ran.what else "out" if out else "in"
     return kind, link.memory, link.path
-
-
-def _best(ran: ProgramRun, values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return min(known, default=None) if _is_latency(ran) else max(known, default=None)
 
 
 PARTNERS_AGAIN = 2  # a suspect meets this many nodes, of those that passed if there are enough
@@ -175,9 +158,14 @@ def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
     _run_rounds(pool, rdma_nodes, paired, found, passed=frozenset(by_name).difference(suspects))
     _odd_ones_once_more(pool, rdma_nodes, found)
     _run_rounds(pool, rdma_nodes, nearer, found, tests=())
-    met, link_s = {name for pair in _pairs(paired) for name in pair}, targets[0].durations.link_s
-    able = [name for name in suspects if name in rdma_nodes]
-    _run_inside(pool, [rdma_nodes[name] for name in able if _is_for_inside(name, met, suspects[name], link_s)], found)
+    met, thorough = {name for pair in _pairs(paired) for name in pair}, targets[0].durations.link_s >= INSIDE_FROM_S
+    # A node without a partner; one with a bad number inside; one that hung, where it may have been inside.
+    for_inside = {
+        name
+        for name, doubts in suspects.items()
+        if name not in met or any(doubt.metric.name == INSIDE for doubt in doubts) or (thorough and not doubts)
+    }
+    _run_inside(pool, [rdma_nodes[name] for name in suspects if name in for_inside and name in rdma_nodes], found)
     return {name: attempt for name, attempt in _with_peers_best(begun, found).items() if name in suspects}
 
 
@@ -273,13 +261,6 @@ def _far_off(doubts: Sequence[Doubt]) -> float:
 
 def _run_inside(pool: Pool, rdma_nodes: Iterable[RdmaNode], found: Found) -> None:
     _run_pairs(pool, {f"inside {each.name}": NodePair(each, each, "inside") for each in rdma_nodes}, (WRITE,), found)
-
-
-def _is_for_inside(name: str, met: Collection[str], doubts: Sequence[Doubt], link_s: float) -> bool:
-    """A node without a partner; one with a bad number inside; one that hung, where it may have been inside."""
-    if name not in met or any(doubt.metric.name == INSIDE for doubt in doubts):
-        return True
-    return not doubts and link_s >= INSIDE_FROM_S
 
 
 def _run_pairs(

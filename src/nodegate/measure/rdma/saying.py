@@ -108,7 +108,7 @@ def say_numbers(
     peers: NodePeers,
 ) -> None:
     """Each number by all comparisons; a low one proves nothing if the other end may be the cause."""
-    rates = findings.physics(rdma)
+    rates = findings.bounds_of(rdma, in_check=True)
     for metric, said in assessments(metrics, baseline=baseline, peers=peers, physics=rates):
         is_bad = said.verdict is Verdict.FAIL
         unproven = findings.unproven(found, metric, said.limit) if is_bad else ""
@@ -168,9 +168,8 @@ def _say_no_proof(verdicts: Verdicts, metric: Metric, why: str, action: str, lac
     verdicts.found(Verdict.ERROR, part=part.named(metric.device), text=told, action=action, lacks=lacks)
 
 
-def say_way_beside(verdicts: Verdicts, slow: tuple[Metric, Assessment]) -> None:
+def say_way_beside(verdicts: Verdicts, metric: Metric, found: Assessment) -> None:
     """One direction that is behind the other nodes, while the other one is not."""
-    metric, found = slow
     other = "receiving is not" if metric.name == WAYS[True] else "sending is not"
     verdicts.add(metric_findings.finding_of(metric, found, remedy=ONE_WAY, note=other))
 
