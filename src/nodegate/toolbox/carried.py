@@ -32,6 +32,7 @@ ORIGIN = "--tools"
 _WITH_LIBRARIES = 'cd "$0" && LD_LIBRARY_PATH=$1 && export LD_LIBRARY_PATH && shift && exec "$@"'
 _FOLDER = re.compile(r"(?:/[\w.@+-]+)*/nodegate-tools-\w+")
 _CUBLAS = re.compile(r"libcublas\.so(\.\d{1,5}){1,5}")
+_LIBRARY = re.compile(r"\.so(\.[0-9.]+)?$").search
 _NAME = re.compile(r"[^\0-\x1f\x7f]{1,255}")
 
 
@@ -59,13 +60,15 @@ class Carried:
             size = f"{self.size_bytes >> 20} MiB in {len(self._entries)} entries"
             hint = "remove sources and debug symbols (strip), or put the tools on a shared file system"
             raise UsageError(f"--tools {folder}: {size}, at most {MOST_BYTES >> 20} MiB in {MOST_FILES}", hint=hint)
-        self.cublas = _with_cublas(self._entries)
+        files = [os.path.split(entry.path) for entry in self._entries if not entry.is_folder]
+        self.cublas = tuple(sorted({at for at, name in files if _CUBLAS.fullmatch(name)}))
         self.paths = _tools(folder, self._entries)
         if not self.paths and not self.cublas:
             hint = f"known: {', '.join(NAMES[:7])} ..., libcublas.so.*"
             raise UsageError(f"--tools {folder}: it contains none of the tools", hint=hint)
         self.names = frozenset(self.paths)
-        self.libraries = _library_folders(self._entries)
+        libraries = {at for at, name in map(os.path.split, (entry.path for entry in self._entries)) if _LIBRARY(name)}
+        self.libraries = tuple(sorted(libraries))[:MOST_LIBRARY_FOLDERS]
         self.room = threading.BoundedSemaphore(AT_ONCE)
         self._lock = threading.Lock()
         self._archive = -1
@@ -136,24 +139,23 @@ def _entries(root: Path) -> Iterator[_Entry]:
                 )
             if not _NAME.fullmatch(name):
                 raise UsageError(f"--tools {root}: {name[:80]!r} is not a valid file name", hint="rename it")
-            yield _entry(full, os.path.relpath(full, root), real_root)
-
-
-def _entry(full: str, path: str, root: str) -> _Entry:
-    try:
-        what = os.lstat(full)
-    except OSError as error:
-        raise UsageError(f"--tools: {full}: {error.strerror}") from None
-    if stat.S_ISLNK(what.st_mode):
-        target = os.path.realpath(full)
-        if not target.startswith(root + os.sep):
-            raise UsageError(f"--tools: {full} is a link to {target}, outside the folder", hint="copy the file itself")
-        return _Entry(path, link=os.path.relpath(target, os.path.realpath(os.path.dirname(full))))  # noqa: PTH120
-    if stat.S_ISDIR(what.st_mode):
-        return _Entry(path, is_folder=True)
-    if not stat.S_ISREG(what.st_mode):
-        raise UsageError(f"--tools: {full} is not a file, folder or link", hint="remove it")
-    return _Entry(path, size=what.st_size, may_run=bool(what.st_mode & 0o111))
+            try:
+                what = os.lstat(full)
+            except OSError as error:
+                raise UsageError(f"--tools: {full}: {error.strerror}") from None
+            target = os.path.realpath(full)
+            if stat.S_ISLNK(what.st_mode) and not target.startswith(real_root + os.sep):
+                hint = "copy the file itself"
+                raise UsageError(f"--tools: {full} is a link to {target}, outside the folder", hint=hint)
+            if not (stat.S_ISLNK(what.st_mode) or stat.S_ISDIR(what.st_mode) or stat.S_ISREG(what.st_mode)):
+                raise UsageError(f"--tools: {full} is not a file, folder or link", hint="remove it")
+            yield _Entry(
+                os.path.relpath(full, root),
+                size=what.st_size if stat.S_ISREG(what.st_mode) else 0,
+                is_folder=stat.S_ISDIR(what.st_mode),
+                may_run=stat.S_ISREG(what.st_mode) and bool(what.st_mode & 0o111),
+                link=os.path.relpath(target, os.path.realpath(at)) if stat.S_ISLNK(what.st_mode) else "",
+            )
 
 
 def _tools(folder: Path, entries: list[_Entry]) -> Mapping[str, str]:
@@ -168,30 +170,13 @@ def _tools(folder: Path, entries: list[_Entry]) -> Mapping[str, str]:
     return found
 
 
-def _with_cublas(entries: list[_Entry]) -> tuple[str, ...]:
-    files = [os.path.split(entry.path) for entry in entries if not entry.is_folder]
-    return tuple(sorted({folder for folder, name in files if _CUBLAS.fullmatch(name)}))
-
-
-def _library_folders(entries: list[_Entry]) -> tuple[str, ...]:
-    found = {os.path.dirname(entry.path) for entry in entries if re.search(r"\.so(\.[0-9.]+)?$", entry.path)}  # noqa: PTH120
-    return tuple(sorted(found))[:MOST_LIBRARY_FOLDERS]
-
-
+@dataclass(frozen=True)
 class Brought:
-    """Tools that are on a node now, until `remove`, or until the connection or this process ends."""
+    """Tools that are on a node now, until `holder` is stopped, or until the connection or this process ends."""
 
-    def __init__(self, found: Mapping[str, tuple[Found, ...]], folder: str, holder: Running) -> None:
-        self.found, self.folder = found, folder
-        self._holder = holder
-
-    def remove(self) -> None:
-        """Remove them. May be called twice.
-
-        Raises:
-            Unreachable: the connection broke; then the node removes them by itself.
-        """
-        self._holder.stop()
+    found: Mapping[str, tuple[Found, ...]]
+    folder: str
+    holder: Running
 
 
 def bring(carried: Carried, session: Session, node: Node) -> Brought:
@@ -242,15 +227,8 @@ def _check(carried: Carried, session: Session, node: Node, folder: str) -> Mappi
     given = {name: f"{folder}/{path}" for name, path in carried.paths.items()}
     libraries = ":".join(f"{folder}/{each}".rstrip("/") for each in carried.libraries)
     _, found = look(session, node, limit_s=CHECK_S, names=sorted(given), given=given, libraries=libraries)
-    return {
-        name: tuple(
-            replace(one, path=given[name], argv=_argv(given[name], libraries), origin=ORIGIN) for one in several
-        )
-        for name, several in found.items()
-        if name in given
-    }
-
-
-def _argv(path: str, libraries: str) -> tuple[str, ...]:
-    """The command of a brought tool; if it has its own libraries, in its folder, where it may look for more files."""
-    return ("sh", "-c", _WITH_LIBRARIES, os.path.dirname(path), libraries, path) if libraries else (path,)  # noqa: PTH120
+    brought: dict[str, tuple[Found, ...]] = {}
+    for name, path in given.items():  # one with libraries of its own starts in its folder, where it may look for more
+        argv = ("sh", "-c", _WITH_LIBRARIES, os.path.dirname(path), libraries, path) if libraries else (path,)  # noqa: PTH120
+        brought[name] = tuple(replace(one, path=path, argv=argv, origin=ORIGIN) for one in found.get(name, ()))
+    return brought

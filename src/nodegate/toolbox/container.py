@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nodegate.errors import CannotMeasure
 from nodegate.node import Node
@@ -14,6 +15,7 @@ from nodegate.transport.session import Session
 
 START_S = 180.0  # a first start on a cold node reads gigabytes
 _NOT_STARTED = 127
+_MOST_MISSING = 12
 
 # $1: the usual folders; then names. One line `tool NAME PATH` each, then what its loader says of it.
 _LOOK = """\
@@ -66,20 +68,13 @@ def look_inside(image: Image, session: Session, node: Node, names: Sequence[str]
         if output.exit_code == _NOT_STARTED and "not found" not in said:
             step = f"install {image.runtime}, or set another runtime in nodegate_image"
         raise CannotMeasure(f"{image} did not start: {said}", next_step=step, whose=node.name)
-    return _parse(lines, image, python)
-
-
-def _parse(lines: Sequence[str], image: Image, python: str) -> dict[str, tuple[Found, ...]]:
-    found: dict[str, tuple[str, list[str], bool]] = {}
+    found: dict[str, Found] = {}
     name = ""
     for match in filter(None, map(_LINE.fullmatch, lines)):
         if match[1]:
             name = match[1]
-            found[name] = (match[2], [], False)
+            found[name] = Found(match[2], argv_in(image, python, match[2]), str(image))
         elif name:
-            path, missing, mpi = found[name]
-            found[name] = (path, [*missing, match[3]] if match[3] else missing, mpi or bool(match[4]))
-    return {
-        name: (Found(path, argv_in(image, python, path), str(image), missing=tuple(missing[:12]), mpi=mpi),)
-        for name, (path, missing, mpi) in found.items()
-    }
+            missing = (*found[name].missing, *filter(None, [match[3]]))[:_MOST_MISSING]
+            found[name] = replace(found[name], missing=missing, mpi=found[name].mpi or bool(match[4]))
+    return {name: (one,) for name, one in found.items()}

@@ -106,24 +106,24 @@ _LIBRARIES = (
 
 def how_to_get(names: Iterable[str]) -> str:
     """One line on how to get the first of these tools."""
-    wanted = frozenset(names)
-    for package in PACKAGES:
-        if wanted.intersection(package.names):
-            return package.get
-    return f"install it, {OTHERWISE}"
+    return _package(names).get
 
 
 def lacks(names: Iterable[str]) -> str:
     """The code of what a node lacks that has none of these tools: the same for all tools that come together."""
+    return f"{TOOL}{_package(names).names[0]}"
+
+
+def _package(names: Iterable[str]) -> Package:
     wanted = frozenset(names)
-    whole = next((package.names for package in PACKAGES if wanted.intersection(package.names)), sorted(wanted))
-    return f"{TOOL}{whole[0]}"
+    other = Package(tuple(sorted(wanted)), f"install it, {OTHERWISE}", "")
+    return next((package for package in PACKAGES if wanted.intersection(package.names)), other)
 
 
 def how_to_start(missing: Iterable[str]) -> str:
     """One line on what to do about libraries that a tool needs and the node lacks."""
     names = list(missing)
-    for starts, step in _LIBRARIES:
-        if any(name.startswith(starts) for name in names):
-            return f"{step}, or add the folder that has it to /etc/ld.so.conf.d and run ldconfig"
+    steps = (step for starts, step in _LIBRARIES if any(name.startswith(starts) for name in names))
+    if step := next(steps, ""):
+        return f"{step}, or add the folder that has it to /etc/ld.so.conf.d and run ldconfig"
     return "install the package that has it, or add its folder to /etc/ld.so.conf.d and run ldconfig"

@@ -61,10 +61,7 @@ class Toolbox:
     named if there is no other. The login's tools come first, then, if the inventory says `become`, root's; an
     image is started as root there.
 
-    Args:
-        session: an open session with the node.
-        node: the node, whose inventory variables say where to search.
-        carried: the tools of --tools DIR.
+    The `node`'s inventory variables say where to search; `carried` are the tools of --tools DIR.
 
     Raises:
         UsageError: the inventory's settings for tools are invalid.
@@ -73,8 +70,7 @@ class Toolbox:
     def __init__(self, session: Session, node: Node, *, carried: Carried | None = None) -> None:
         self._session, self._node = session, node
         self._settings = tool_settings(node)
-        self._carried_names = carried.names if carried else frozenset[str]()
-        self._carried_cublas = carried.cublas if carried else ()
+        self._carried = carried
         self._brought: _Once[Brought] | None = _Once(lambda: bring(carried, session, node)) if carried else None
         self._known = _Once(lambda: self._look(NAMES))
         self._others: dict[str, _Once[dict[str, tuple[Found, ...]]]] = {}
@@ -114,13 +110,13 @@ class Toolbox:
         if given == OWN_KERNELS:
             return CublasPlaces(own_kernels=True)
         places = (("nodegate_cublas", given),) if given else ()
-        if self._brought is None or not self._carried_cublas:
+        if self._brought is None or self._carried is None or not self._carried.cublas:
             return CublasPlaces(places)
         with self._lock:
             there = tried(self._brought.get)
         if isinstance(there, CannotMeasure):
             return CublasPlaces(places, not_brought=there.reason)
-        brought = [(ORIGIN, f"{there.folder}/{each}".rstrip("/")) for each in self._carried_cublas]
+        brought = [(ORIGIN, f"{there.folder}/{each}".rstrip("/")) for each in self._carried.cublas]
         return CublasPlaces((*places, *brought))
 
     def close(self) -> None:
@@ -131,7 +127,7 @@ class Toolbox:
         """
         with self._lock:
             if self._brought is not None and isinstance(self._brought.value, Brought):
-                self._brought.value.remove()
+                self._brought.value.holder.stop()
 
     def _candidates(self, name: str) -> Iterator[Found]:
         """The programs with this name, in the order of the places; the container only if nothing else was found."""
@@ -145,9 +141,9 @@ class Toolbox:
                 yield from (candidate for candidate in place(plain) if candidate.mpi)
 
     def _of_carried(self, name: str) -> tuple[Found, ...]:
-        if self._brought is None or name not in self._carried_names or name in self._settings.paths:
+        if self._brought is None or self._carried is None or name not in self._carried.names:
             return ()
-        return self._brought.get().found.get(name, ())
+        return () if name in self._settings.paths else self._brought.get().found.get(name, ())
 
     def _of_node(self, name: str) -> tuple[Found, ...]:
         if name in NAMES:
@@ -179,12 +175,8 @@ class Toolbox:
             name, found = refused[0]
             reason = f"{name} at {found.path} ({found.origin}) {found.why_not}"
             step = how_to_start(found.missing) if found.missing else how_to_get([name])
-            return CannotMeasure(
-                reason,
-                next_step="correct nodegate_tools in the inventory" if found.wrong and found.final else step,
-                lacks=lacks(names),
-                whose=self._node.name,
-            )
+            step = "correct nodegate_tools in the inventory" if found.wrong and found.final else step
+            return CannotMeasure(reason, next_step=step, lacks=lacks(names), whose=self._node.name)
         within = self._inside.value if self._inside else None
         if isinstance(within, CannotMeasure):
             return CannotMeasure(within.bare, next_step=within.next_step, lacks=lacks(names), whose=within.whose)

@@ -91,6 +91,12 @@ class _Tally:
         """gpu_burn sets its error counts to zero after each summary."""
         self.counted, self.errors = self.counted + self.errors, 0
 
+    def gpu(self, index: int, listed: dict[int, str], ended: str | None) -> BurntGpu:
+        name = listed.get(index, Unknown(Why.MISSING, "nvidia-smi -L did not list it"))
+        verdict = ended or Unknown(Why.MISSING, "gpu_burn did not reach its list of GPUs")
+        errors = self.counted + self.errors
+        return BurntGpu(index, name, tuple(self.gflops), self.processed, errors, self.died, verdict)
+
 
 def parse(stdout: str, stderr: str = "") -> GpuBurnRun:
     """The output of a run, which may be truncated in its middle or at its end.
@@ -103,14 +109,16 @@ def parse(stdout: str, stderr: str = "") -> GpuBurnRun:
     tallies = _reports(lines)
     ended = {int(match[1]): match[2] for line in lines if (match := _ENDED.fullmatch(line.rstrip()))}
     if not tallies and not ended:
-        raise _nothing(lines, stderr, told)
+        last = next(iter([*told, *reversed(list(_lines(stderr))), *reversed(lines)]), "")
+        what = f"printed no report: {shown(last.strip(), 160)}" if last else "printed nothing"
+        raise CannotMeasure(f"gpu_burn {what}", next_step="run gpu_burn on the node by hand, in its own folder")
     columns = min(max(len(tallies), len(ended)), MAX_GPUS)
     listed = {int(match[1]): match[2] for line in lines if (match := _LISTED.match(line))}
     begun = {int(match[1]): match for line in lines if (match := _BEGUN.match(line))}
     # With -i N there is one column, called GPU 0, and only the start names the device.
     indices = list(begun) if columns == len(begun) == 1 else range(columns)
     return GpuBurnRun(
-        gpus=tuple(_gpu(index, tallies.get(at, _Tally()), listed, ended.get(at)) for at, index in enumerate(indices)),
+        gpus=tuple(tallies.get(at, _Tally()).gpu(index, listed, ended.get(at)) for at, index in enumerate(indices)),
         listed=len(listed),
         tensor_cores=any(match[2] for match in begun.values()),
         told=told,
@@ -125,14 +133,11 @@ def condensed(stdout: str) -> str:
     """
     lines = list(_lines(stdout))
     states = [_state(line) for line in lines]
-    lasting = [
-        number
-        for number, state in enumerate(states)
-        if state is not None and (number + 1 == len(states) or states[number + 1] != state)
-    ]
+    pairs = list(enumerate(zip(states, [*states[1:], None], strict=True)))
+    lasting = [number for number, (state, following) in pairs if state is not None and following != state]
     step = max(len(lasting) // _REPORTS_KEPT, 1)
     chosen = {number for place, number in enumerate(lasting) if place < _FIRST_KEPT or place % step == 0}
-    chosen |= {number for number in lasting if _matters(states, number)}
+    chosen |= {number for number, (state, following) in pairs if state and (not following or following[1] != state[1])}
     return "".join(f"{line}\n" for number, line in enumerate(lines) if states[number] is None or number in chosen)
 
 
@@ -142,13 +147,6 @@ def _state(line: str) -> tuple[str, str] | None:
         return None
     work, _, rest = line.partition("proc'd:")[2].partition("errors:")
     return work, rest.partition("temps:")[0]
-
-
-def _matters(states: list[tuple[str, str] | None], number: int) -> bool:
-    """Whether the next line is not a report, or one with other error counts."""
-    following = states[number + 1] if number + 1 < len(states) else None
-    present = states[number]
-    return following is None or (present is not None and following[1] != present[1])
 
 
 def _lines(written: str) -> Iterator[str]:
@@ -186,21 +184,3 @@ def _columns(line: str) -> list[tuple[re.Match[str], re.Match[str]]]:
             next_step="run gpu_burn on the node by hand",
         )
     return found
-
-
-def _gpu(index: int, tally: _Tally, listed: dict[int, str], ended: str | None) -> BurntGpu:
-    return BurntGpu(
-        index=index,
-        name=listed.get(index, Unknown(Why.MISSING, "nvidia-smi -L did not list it")),
-        gflops=tuple(tally.gflops),
-        processed=tally.processed,
-        errors=tally.counted + tally.errors,
-        died=tally.died,
-        verdict=ended or Unknown(Why.MISSING, "gpu_burn did not reach its list of GPUs"),
-    )
-
-
-def _nothing(lines: list[str], stderr: str, told: tuple[str, ...]) -> CannotMeasure:
-    last = next(iter([*told, *reversed(list(_lines(stderr))), *reversed(lines)]), "")
-    what = f"printed no report: {shown(last.strip(), 160)}" if last else "printed nothing"
-    return CannotMeasure(f"gpu_burn {what}", next_step="run gpu_burn on the node by hand, in its own folder")

@@ -5,7 +5,6 @@ src/mnnvl.cc.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nodegate.text import shown
@@ -37,13 +36,10 @@ class NcclLog:
 
 
 def read_log(text: str, host: str) -> NcclLog:
-    """What the ranks of a host say; of several answers the last one.
-
-    Args:
-        text: what the launch printed.
-        host: the name of the host; NCCL writes it without its domain.
-    """
-    lines = list(_of_host(text[:MAX_TEXT], host.partition(".")[0].casefold()))
+    """What the ranks of a host say in what a launch printed; of several answers the last one."""
+    name = host.partition(".")[0].casefold()  # NCCL writes it without its domain
+    said = _LINE.finditer(text[:MAX_TEXT])
+    lines = [match[2] for match in said if match[1].partition(".")[0].casefold() == name]
     silent = Unknown(Why.MISSING, "NCCL did not say it")
     network = [shown(found[1].strip(), 60) for found in map(_NETWORK.search, lines) if found]
     mnnvl = [found[1] == "1" for found in map(_MNNVL.search, lines) if found]
@@ -54,9 +50,3 @@ def read_log(text: str, host: str) -> NcclLog:
         any("GDRDMA" in (way[2] or "") for way in ways) if ways else silent,
         mnnvl[-1] if mnnvl else silent,
     )
-
-
-def _of_host(text: str, host: str) -> Iterator[str]:
-    for match in _LINE.finditer(text):
-        if match[1].partition(".")[0].casefold() == host:
-            yield match[2]

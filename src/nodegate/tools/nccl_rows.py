@@ -79,23 +79,6 @@ class Row:
         return tuple(found)
 
 
-@dataclass(frozen=True)
-class Table:
-    """The rows, the first line that looks like a row and has no numbers, and the rest of a truncated row."""
-
-    rows: tuple[Row, ...]
-    unreadable: str = ""
-    torn: str = ""
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """What the last header says about the cells."""
-
-    deviation: bool = False
-    cpu_time: bool = False
-
-
 def clean(written: str) -> tuple[str, str]:
     """The text without colours, launcher labels and NCCL's messages; then those messages."""
     text = _ANSI.sub("", written.replace("\r", ""))
@@ -110,27 +93,30 @@ def clean(written: str) -> tuple[str, str]:
     return "\n".join(lines), "\n".join(messages)
 
 
-def read_rows(text: str) -> Table:
-    """The rows of a cleaned text, sizes of 0 left out. A row that was split into pieces is joined again."""
+def read_rows(text: str) -> tuple[tuple[Row, ...], str, str]:
+    """The rows of a cleaned text, sizes of 0 left out. A row that was split into pieces is joined again.
+
+    Then the first line that looks like a row and has no numbers, and the rest of a truncated row.
+    """
     rows: list[Row] = []
-    layout, pending, unreadable = _Layout(), "", ""
+    head = pending = unreadable = ""
     for line in text.splitlines():
         if _HEADER.match(line):
-            layout = _Layout(deviation=line.split().count("error") > 0, cpu_time="cputime" in line)
+            head = line
         elif _START.fullmatch(line.rstrip()):
             unreadable = unreadable or _no_numbers(pending)
             pending = line
-        elif pending and _cells(line):
+        elif pending and 0 < len(words := _TIMESTAMP.sub("", line).split()) <= 20 and all(map(_CELL.fullmatch, words)):
             pending += " " + line
-        if pending and (row := _row(pending, layout)):
+        if pending and (row := _row(pending, head)):
             pending = ""
             if row.size_bytes and len(rows) < MAX_ROWS:
                 rows.append(row)
-    return Table(tuple(rows), unreadable or _no_numbers(pending), pending.strip())
+    return tuple(rows), unreadable or _no_numbers(pending), pending.strip()
 
 
-def _row(line: str, layout: _Layout) -> Row | None:
-    """A whole row; None while cells are missing, or if one is not a number."""
+def _row(line: str, head: str) -> Row | None:
+    """A whole row below this head; None while cells are missing, or if one is not a number."""
     match = _START.fullmatch(_TIMESTAMP.sub("", line.rstrip()))
     if match is None:
         return None
@@ -146,21 +132,20 @@ def _row(line: str, layout: _Layout) -> Row | None:
         return None
     if rest:
         del words[0]  # the root
-    first = _half(words[:of_half], layout)
-    second = _half(words[of_half : 2 * of_half], layout)
+    first, second = (_half(half, head) for half in (words[:of_half], words[of_half : 2 * of_half]))
     if first is None or second is None:
         return Row(0, "", _NOTHING, _NOTHING) if int(match[1]) == 0 else None
-    return Row(int(match[1]), match[2], first, second, layout.cpu_time)
+    return Row(int(match[1]), match[2], first, second, "cputime" in head)
 
 
-def _half(words: list[str], layout: _Layout) -> Half | None:
+def _half(words: list[str], head: str) -> Half | None:
     """Time, two bandwidths, and the count of wrong elements or the deviation."""
     if not all(_NUMBER.fullmatch(word) for word in words[:3]):
         return None
     time_us, algbw, busbw = (float(word) for word in words[:3])
     steps = (_half_step(word) for word in words[:3])
     checked = _NUMBER.fullmatch(words[3]) is not None
-    is_count = checked and not layout.deviation and "e-" not in words[3]
+    is_count = checked and "error" not in head.split() and "e-" not in words[3]
     return Half(time_us, algbw, busbw, int(float(words[3])) if is_count else _NOT_CHECKED, checked, *steps)
 
 
@@ -185,24 +170,13 @@ def _fits_factor(half: Half, collective: str, ranks: Known[int]) -> bool:
     """Whether busbw follows from algbw; by any factor if the collective or the number of ranks is not known."""
     if collective and collective not in FACTORS:
         return True
-    kinds = [FACTORS[collective]] if collective else [_TWICE, _ONCE, _PLAIN]
-    if isinstance(ranks, Unknown):
-        most = {_TWICE: (1.0, 2.0), _ONCE: (0.5, 1.0), _PLAIN: (1.0, 1.0)}
-        ranges = [most[kind] for kind in kinds]
-    else:
-        value = {_TWICE: 2.0 * (ranks - 1) / ranks, _ONCE: (ranks - 1) / ranks, _PLAIN: 1.0}
-        ranges = [(value[kind], value[kind]) for kind in kinds]
-    for low, high in ranges:
+    once = (0.5, 1.0) if isinstance(ranks, Unknown) else ((ranks - 1) / ranks, (ranks - 1) / ranks)
+    ranges = {_TWICE: (2 * once[0], 2 * once[1]), _ONCE: once, _PLAIN: (1.0, 1.0)}
+    for low, high in [ranges[FACTORS[collective]]] if collective else ranges.values():
         off = half.step_busbw * 1.01 + half.step_algbw * high * 1.01 + 1e-9
         if low * half.algbw_gb_per_s - off <= half.busbw_gb_per_s <= high * half.algbw_gb_per_s + off:
             return True
     return False
-
-
-def _cells(line: str) -> bool:
-    """Whether a line consists only of cells of a row that began above."""
-    words = _TIMESTAMP.sub("", line).split()
-    return 0 < len(words) <= 20 and all(_CELL.fullmatch(word) for word in words)
 
 
 def _no_numbers(line: str) -> str:

@@ -156,17 +156,12 @@ class NcclTest:
 def parse(written: str, stderr: str = "", *, collective: str = "") -> NcclTest:
     """The output of one run.
 
-    A text with an error of the program but no table is a result too: its `faults` say what happened.
-
-    Args:
-        written: standard output.
-        stderr: standard error; the loss of a GPU is reported there.
-        collective: what was run, for the versions that do not name it: "all_reduce".
+    A text with an error of the program but no table is a result too: its `faults` say what happened. The loss of a GPU
+    is reported in `stderr`. `collective` is what was run ("all_reduce"), for the versions that do not name it. Of
+    several runs of the same GPUs one after another: the first that reports wrong data or an error, else the last.
 
     Raises:
         CannotMeasure: it is not such an output, its rows have no numbers, or several programs ran side by side.
-
-    Of several runs of the same GPUs one after another: the first that reports wrong data or an error, else the last.
     """
     both = f"{written[:MAX_TEXT]}\n{stderr[:MAX_TEXT]}"
     text, noise = clean(both)
@@ -175,19 +170,22 @@ def parse(written: str, stderr: str = "", *, collective: str = "") -> NcclTest:
         each = [parse(run, stderr, collective=collective) for run in runs]
         return next((run for run in each if run.corrupt or run.faults), each[-1])
     faults = tuple(_faults(both, devices))
-    table = read_rows(text)
+    rows, unreadable, torn = read_rows(text)
     stopped = _DID_NOT_RUN.search(both)
-    if stopped and not table.rows:
+    if stopped and not rows:
         raise CannotMeasure(f"nccl-tests did not run: {shown(stopped[0], 160)}", next_step=_BY_HAND)
-    if table.unreadable and not table.rows:
-        raise CannotMeasure(f"a row of nccl-tests cannot be read: {shown(table.unreadable, 120)}", next_step=_BY_HAND)
-    if not table.rows and not faults:
-        raise _nothing(text, table.torn, devices)
+    if unreadable and not rows:
+        raise CannotMeasure(f"a row of nccl-tests cannot be read: {shown(unreadable, 120)}", next_step=_BY_HAND)
+    if not rows and not faults:
+        line = torn or next((line.strip() for line in reversed(text.splitlines()) if line.strip(" #\t")), "")
+        what = f"the output {'has no result' if devices else 'is not from nccl-tests'}"
+        said = f"{what}; it ends with: {shown(line, 120)}" if line else "the output of nccl-tests is empty"
+        raise CannotMeasure(said, next_step=_BY_HAND)
     if len({device.rank for device in devices}) < len(devices):
         reason = f"{len(devices)} separate programs ran instead of one"
         raise CannotMeasure(reason, next_step="use nccl-tests built with MPI=1, or one process with -g")
     named = _STARTING.search(text)
-    return _of(text, noise, named[1] if named else collective, devices, faults, table.rows)
+    return _of(text, noise, named[1] if named else collective, devices, faults, rows)
 
 
 def _of(  # noqa: PLR0917 - the parts of one text, from one caller
@@ -296,11 +294,3 @@ def _rank(line: str, host: str, after: list[str], devices: tuple[Device, ...]) -
         device.rank for device in devices if follower and device.pid == int(follower[2]) and device.host == follower[1]
     ]
     return ranks[0] if len(ranks) == 1 else Unknown(Why.MISSING, "no line names the rank")
-
-
-def _nothing(text: str, torn: str, devices: tuple[Device, ...]) -> CannotMeasure:
-    line = torn or next((line.strip() for line in reversed(text.splitlines()) if line.strip(" #\t")), "")
-    if not line:
-        return CannotMeasure("the output of nccl-tests is empty", next_step=_BY_HAND)
-    what = "has no result" if devices else "is not from nccl-tests"
-    return CannotMeasure(f"the output {what}; it ends with: {shown(line, 120)}", next_step=_BY_HAND)

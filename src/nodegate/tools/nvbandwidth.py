@@ -71,7 +71,7 @@ def parse(text: str, stderr: str = "") -> NvBandwidth:
     """What `nvbandwidth -j` printed. Raises CannotMeasure: there is no case in it, or it is truncated."""
     text = _ANSI.sub("", text[:MAX_TEXT]).replace("\r", "")
     data = _json_in(text)
-    cases = value_or(read.records(data, "testcases"), ())
+    cases = read.listed(data, "testcases")
     error = data.get("error")
     lines = [error if isinstance(error, str) else "", *stderr[:MAX_TEXT].splitlines()]
     told = tuple(said for line in lines if (said := shown(line.strip(), 200)))[:8]
@@ -108,11 +108,12 @@ def _case(data: Mapping[str, object]) -> Case:
     matrix = tuple(tuple(map(_cell, row[:MAX_DEVICES])) for row in rows[: 4 * MAX_DEVICES] if isinstance(row, list))
     status = value_or(read.text(data, "status"), "")
     unit = _UNIT.search(description)
+    columns = max((len(row) for row in matrix), default=0)  # the last of three squares is the sum of both directions
     return Case(
         name=value_or(read.text(data, "name"), "?"),
         status=FAILED if status.lower() in {"error", "not found", ""} else status,
         unit=unit[1] if unit else "",
-        matrix=_last_square(matrix),
+        matrix=matrix[-columns:] if columns > 1 and len(matrix) == 3 * columns else matrix,
         detail=value_or(read.text(data, "error"), ""),
     )
 
@@ -128,10 +129,3 @@ def _cell(value: object) -> float | None:
     if not _CELL.fullmatch(stripped):
         raise CannotMeasure(f"nvbandwidth has a cell that is not a number: {shown(written, 60)}", next_step=_NEXT)
     return None if stripped == "N/A" else float(stripped) or None
-
-
-def _last_square(matrix: Matrix) -> Matrix:
-    """The last of the three matrices of a bidirectional case, which is the sum of both directions."""
-    columns = max((len(row) for row in matrix), default=0)
-    several = columns > 1 and len(matrix) == 3 * columns
-    return matrix[-columns:] if several else matrix

@@ -41,7 +41,11 @@ def parse_xml(written: str) -> Gpus:
     """
     start = written.find("<nvidia_smi_log")
     if start < 0 or len(written) > MAX_TEXT:
-        return _only_lost(written)
+        gpus = _gpus(Shown([]), [], written)  # those that do not answer
+        first = next((line.strip() for line in written[:MAX_TEXT].splitlines() if line.strip()), "")
+        if not gpus.devices:
+            raise _bad("names no GPU" if first else "is empty", first)
+        return gpus
     head, document = _DOCTYPE.sub("", written[:start]), written[start:]
     end = document.rfind("</nvidia_smi_log>")
     if end < 0:
@@ -71,39 +75,21 @@ def lost_handles(written: str) -> tuple[tuple[str, str], ...]:
     return tuple((value_or(address_in(match[1]), ""), shown(match[2].strip(), 200)) for match in found)
 
 
-def _lost_by_index(written: str) -> tuple[tuple[int, str], ...]:
-    """(index, reason) of the GPUs whose handle nvidia-smi could not get, and whose address it does not name."""
-    found = _NO_HANDLE_BY_INDEX.finditer(written[:MAX_TEXT])
-    return tuple((int(match[1]), shown(match[2].strip(), 200)) for match in found)
-
-
 def _gpus(whole: Shown, cards: Sequence[tuple[str, Shown]], around: str) -> Gpus:
-    driver, cuda, count = versions_of(whole)
-    return Gpus(driver, cuda, count, devices=_devices(cards, around), source="nvidia-smi")
-
-
-def _devices(cards: Sequence[tuple[str, Shown]], around: str) -> tuple[Gpu, ...]:
-    """Every GPU in the order of its address, which is nvidia-smi's own; including lost ones at their place."""
+    """With every GPU in the order of its address, which is nvidia-smi's own; including lost ones at their place."""
     corrupted, lost = corrupted_inforoms(around), dict(lost_handles(around))
     by_address: list[tuple[str, Shown | None]] = [(value_or(address_in(name), name), card) for name, card in cards]
     by_address += [(address, None) for address in lost]
-    made = []
+    made: list[Gpu] = []
     for index, (address, card) in enumerate(sorted(by_address, key=lambda pair: pair[0])):
         place = address_in(address)
         if card is None:
             made.append(lost_gpu(index, Unknown(Why.LOST, lost[address]), address=place))
         else:
             made.append(plausible.gpu(gpu_of(index, place, card, inforom_corrupted=address in corrupted)))
-    made += [lost_gpu(index, Unknown(Why.LOST, reason)) for index, reason in _lost_by_index(around)]
-    return tuple(made)
-
-
-def _only_lost(written: str) -> Gpus:
-    """Output without any GPU that answers."""
-    if lost_handles(written) or _lost_by_index(written):
-        return _gpus(Shown([]), [], written)
-    first = next((line.strip() for line in written[:MAX_TEXT].splitlines() if line.strip()), "")
-    raise _bad("names no GPU" if first else "is empty", first)
+    unnamed = _NO_HANDLE_BY_INDEX.finditer(around[:MAX_TEXT])
+    made += [lost_gpu(int(match[1]), Unknown(Why.LOST, shown(match[2].strip(), 200))) for match in unnamed]
+    return Gpus(*versions_of(whole), devices=tuple(made), source="nvidia-smi")
 
 
 def _bad(problem: str, line: str) -> CannotMeasure:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from nodegate.probe.gpu import EccCounters, Gpu, GpuFabric, GpuProcess, RowRemap
-from nodegate.probe.readings import label, mapped, wrong
+from nodegate.probe.readings import filled, label, mapped, wrong
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, both, known, unread
 
@@ -28,13 +28,10 @@ class Shown:
 
     def find(self, *paths: str) -> Known[str]:
         """The first of several places with a value; else the best reason."""
-        reasons = []
-        for path in paths:
-            found = self._at(path)
-            if not isinstance(found, Unknown):
-                return found
-            reasons.append(found)
-        return next((reason for reason in reasons if reason.why is not Why.MISSING), reasons[0])
+        found = [self._at(path) for path in paths]
+        reasons = [reason for reason in found if isinstance(reason, Unknown)]
+        best = next((reason for reason in reasons if reason.why is not Why.MISSING), found[0])
+        return next(iter(known(found)), best)
 
     def _at(self, path: str) -> Known[str]:
         """The value of a path. A part that is N/A as a whole (remapped_rows) applies to everything below it."""
@@ -116,8 +113,11 @@ def versions_of(whole: Shown) -> tuple[Known[str], Known[str], Known[int]]:
 def gpu_of(index: int, address: Known[str], card: Shown, *, inforom_corrupted: bool) -> Gpu:
     """One GPU. What nvidia-smi -q does not show (NVLinks, violation times) is unknown."""
     gsp = card.find("gsp_firmware_version")
+    has_no_gsp = isinstance(gsp, Unknown) and gsp.why is Why.NOT_SUPPORTED  # without such a line: an older driver
     name = card.find("product_name")
-    return Gpu(
+    return filled(
+        Gpu,
+        _NOT_IN_SMI,
         index=index,
         lost=name if isinstance(name, Unknown) and name.why is Why.LOST else None,
         name=name,
@@ -141,9 +141,6 @@ def gpu_of(index: int, address: Known[str], card: Shown, *, inforom_corrupted: b
         sm_clock_app_default_mhz=card.count("MHz", "default_applications_clocks/graphics_clock"),
         memory_clock_app_default_mhz=card.count("MHz", "default_applications_clocks/mem_clock"),
         event_reasons=_events(card),
-        thermal_violation_s=_NOT_IN_SMI,
-        reliability_violation_s=_NOT_IN_SMI,
-        board_limit_violation_s=_NOT_IN_SMI,
         power_w=_power(card, "instant_power_draw", "power_draw", "average_power_draw"),
         power_limit_w=_power(card, "requested_power_limit", "power_limit", "current_power_limit"),
         power_limit_default_w=_power(card, "default_power_limit"),
@@ -164,13 +161,10 @@ def gpu_of(index: int, address: Known[str], card: Shown, *, inforom_corrupted: b
         retired_double_bit=card.count("", "retired_pages/double_bit_retirement/retired_count"),
         retired_pending=card.yes("retired_pages/pending_retirement", "retired_pages/pending_blacklist"),
         gsp_firmware=gsp,
-        gsp_enabled=_gsp_enabled(gsp),
+        gsp_enabled=False if has_no_gsp else mapped(gsp, lambda _: True),
         fabric=_fabric(card),
-        nvlinks=_NOT_IN_SMI,
-        nvlink5=_NOT_IN_SMI,
         recovery_action=card.word(_RECOVERY, "gpu_recovery_action", "gpu_reset_status/reset_required"),
         inforom_valid=False if inforom_corrupted else _NOT_IN_SMI,
-        virtualization=_NOT_IN_SMI,
         persistence=card.yes("persistence_mode"),
         compute_mode=card.word(_COMPUTE_MODES, "compute_mode"),
         mig_enabled=card.yes("mig_mode/current_mig"),
@@ -245,23 +239,17 @@ def _remap(card: Shown) -> Known[RowRemap]:
     return both(counts, flags, lambda rows, states: RowRemap(*rows, *states))
 
 
-def _gsp_enabled(firmware: Known[str]) -> Known[bool]:
-    """A version: GSP runs. N/A: it is off. No such line: a driver older than GSP."""
-    if not isinstance(firmware, Unknown):
-        return True
-    return False if firmware.why is Why.NOT_SUPPORTED else firmware
-
-
 def _fabric(card: Shown) -> Known[GpuFabric]:
     state = card.word(_FABRIC_STATES, "fabric/state")
     if isinstance(state, Unknown):
         return state
-    return GpuFabric(
+    return filled(
+        GpuFabric,
+        _NOT_IN_SMI,
         state=state,
         status=mapped(card.find("fabric/status"), lambda word: 0 if word == "Success" else word),
         clique=card.count("", "fabric/cliqueId"),
         cluster_uuid=card.find("fabric/clusterUuid"),
-        health_mask=_NOT_IN_SMI,
         health_summary=card.word(_HEALTH, "fabric/health/summary"),
     )
 

@@ -141,7 +141,9 @@ def parse(written: str) -> Report:
     for line in lines(written):
         last = line
         if "#bytes" in line:
-            columns = _columns(line)
+            columns = _COLUMN.findall(line)
+            if columns[:2] != ["#bytes", "#iterations"]:  # whole numbers in every table
+                raise _bad(line)
         elif columns and _ROW.fullmatch(line):
             rows.append(_row(columns, line))
         elif not columns and _TITLE.fullmatch(line):
@@ -160,11 +162,15 @@ def _report(test: str, settings: dict[str, str], rows: Sequence[dict[str, float]
     latency: dict[int, Latency] = {}
     moved = [row for row in rows if row["#iterations"] > 0]
     for row in moved:
-        size, iterations, average = int(row["#bytes"]), int(row["#iterations"]), _average(row)
-        if average is None:
-            latency[size] = _latency(row)
-        elif size not in bandwidth or average < bandwidth[size].average_gbps:
-            bandwidth[size] = Bandwidth(size, iterations, average)
+        size, iterations = int(row["#bytes"]), int(row["#iterations"])
+        if name := next((name for name in row if name.startswith("BW average[")), ""):
+            average = row[name] * _believed(row, name)
+            if size not in bandwidth or average < bandwidth[size].average_gbps:
+                bandwidth[size] = Bandwidth(size, iterations, average)
+        elif "t_typical[usec]" in row or "t_avg[usec]" in row:
+            latency[size] = Latency(size, iterations, row.get("t_typical[usec]"), row.get("t_avg[usec]"))
+        else:
+            raise _bad(" ".join(row))
     return Report(test, settings, tuple(bandwidth.values()), tuple(latency.values()), stalled=len(moved) < len(rows))
 
 
@@ -176,8 +182,15 @@ def trouble(stdout: str, stderr: str) -> Trouble | None:
     said = [line for line in (*lines(stderr), *lines(stdout)) if not line.startswith("Conflicting CPU frequency")]
     for pattern, kind, next_step in _TROUBLES:
         place = next((place for place, line in enumerate(said) if pattern.search(line)), None)
-        if place is not None:
-            return _failed(said[place:], kind, next_step)
+        if place is None:
+            continue
+        # The status of a completion error is in its line or on the next one.
+        status = next((int(match[1]) for match in map(_STATUS.search, said[place : place + 2]) if match), None)
+        if status is None:
+            return Trouble(kind, shown(said[place], 160), next_step)
+        meaning = f" ({_COMPLETIONS[status]})" if status in _COMPLETIONS else ""
+        what = f"completion with error, status {status}{meaning}"
+        return Trouble("setup", what, _MEMORY) if status in _REFUSED else Trouble(kind, what, next_step)
     return None
 
 
@@ -198,14 +211,6 @@ def lines(written: str) -> list[str]:
     return [line.strip() for line in plain.split("\n") if line.strip().strip("-*")]
 
 
-def _columns(line: str) -> list[str]:
-    """The names of the columns; the first two are whole numbers in every table."""
-    found = _COLUMN.findall(line)
-    if found[:2] != ["#bytes", "#iterations"]:
-        raise _bad(line)
-    return found
-
-
 def _row(columns: Sequence[str], line: str) -> dict[str, float]:
     words = line.split()
     if len(words) == len(columns) + 1 and columns[-1].startswith("BW average["):
@@ -218,12 +223,6 @@ def _row(columns: Sequence[str], line: str) -> dict[str, float]:
     return {name: float(word) for name, word in read.items()}
 
 
-def _average(row: dict[str, float]) -> float | None:
-    """The average in Gb/s; None in a row of latencies."""
-    name = next((name for name in row if name.startswith("BW average[")), None)
-    return None if name is None else row[name] * _believed(row, name)
-
-
 def _believed(row: dict[str, float], name: str) -> float:
     """The factor to Gb/s: that of the head, or another one if the message rate contradicts the head and confirms it."""
     head, rate = name.partition("[")[2].rstrip("]"), row.get(_RATE, 0.0)
@@ -231,31 +230,10 @@ def _believed(row: dict[str, float], name: str) -> float:
         raise _bad(name)
     unit = _GBPS[head]
     by_rate = rate * 1e6 * row["#bytes"] * 8 / 1e9
-    if by_rate <= 0 or _close(row[name] * unit, by_rate, 0.2):
+    if by_rate <= 0 or abs(row[name] * unit - by_rate) <= 0.2 * by_rate:
         return unit
-    exact = _ROUNDING + 0.5 * _LAST_DIGIT / rate
-    return next((each for each in _GBPS.values() if _close(row[name] * each, by_rate, exact)), unit)
-
-
-def _close(one: float, other: float, part: float) -> bool:
-    return abs(one - other) <= part * other
-
-
-def _latency(row: dict[str, float]) -> Latency:
-    if "t_typical[usec]" not in row and "t_avg[usec]" not in row:
-        raise _bad(" ".join(row))
-    sizes = int(row["#bytes"]), int(row["#iterations"])
-    return Latency(*sizes, row.get("t_typical[usec]"), row.get("t_avg[usec]"))
-
-
-def _failed(said: list[str], kind: Kind, next_step: str) -> Trouble:
-    """What the first of these lines says; of a completion error with its status, which is there or on the next line."""
-    status = next((int(match[1]) for match in map(_STATUS.search, said[:2]) if match), None)
-    meaning = _COMPLETIONS.get(status or 0)
-    what = f"completion with error, status {status}" + (f" ({meaning})" if meaning else "")
-    if status in _REFUSED:
-        kind, next_step = "setup", _MEMORY
-    return Trouble(kind, shown(said[0] if status is None else what, 160), next_step)
+    exact = (_ROUNDING + 0.5 * _LAST_DIGIT / rate) * by_rate
+    return next((each for each in _GBPS.values() if abs(row[name] * each - by_rate) <= exact), unit)
 
 
 def _bad(line: str) -> CannotMeasure:
