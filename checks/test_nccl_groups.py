@@ -124,7 +124,7 @@ def test_all_reduce(
     """
     findings.skip_alone(verdicts, nccl_groups)
     whats, kinds = ("all_reduce",), ("pair",)
-    rates = findings.physics(rdma)
+    rates = findings.bounds_of(rdma, in_check=True)
     findings.judge_bandwidth(
         verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=SLOW, physics=rates
     )
@@ -139,7 +139,7 @@ def test_collectives(
     """
     findings.skip_alone(verdicts, nccl_groups)
     whats, kinds = ("alltoall", "sendrecv"), ("pair",)
-    rates = findings.physics(rdma)
+    rates = findings.bounds_of(rdma, in_check=True)
     findings.judge_bandwidth(
         verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=SLOW, physics=rates
     )
@@ -156,7 +156,7 @@ def test_wide(nccl_groups: NcclGroups, rdma: Rdma, baseline: Baseline, peers: No
     if not any(run.plan.kind in {"rack", "fleet"} for run in nccl_groups.runs):
         verdicts.not_done("the node is in no group of more than two nodes, or the profile asks for pairs only")
     whats, kinds = ("all_reduce", "alltoall", "sendrecv"), ("rack", "fleet")
-    rates = findings.physics(rdma)
+    rates = findings.bounds_of(rdma, in_check=True)
     findings.judge_bandwidth(
         verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=WIDE, physics=rates
     )

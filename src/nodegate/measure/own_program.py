@@ -150,7 +150,7 @@ def checked_document(wire: Wire, written: str, *, named: str, undone: str, refus
     return data
 
 
-def gpu_filled(kind: type[G], position: int, data: Mapping[str, object], **own: object) -> G:
+def gpu_filled(kind: type[G], position: int, data: Mapping[str, object], /, **own: object) -> G:
     """A GPU of a document; what is not in `own` is read by the names of its fields."""
     index = value_or(read.integer(data, "index"), -1)
     return read.filled(

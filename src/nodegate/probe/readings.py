@@ -275,7 +275,7 @@ _BY_TYPE: Mapping[str, Callable[[Data, str], object]] = {
 }
 
 
-def filled(kind: type[T], data: Data, **own: object) -> T:
+def filled(kind: type[T], data: Data, /, **own: object) -> T:
     """A dataclass: what is not in `own` is read from an object, by the name and the type of its field."""
     for field in fields(kind):  # type: ignore[arg-type]
         if field.name not in own:

@@ -17,7 +17,7 @@ from nodegate.records.finding import OWN_WORD, Limit, LimitKind, NumberLimit
 from nodegate.records.part import Kind, Part
 from nodegate.records.verdict import Verdict
 from nodegate.text import counted
-from nodegate.unknown import Unknown, Why, value_or
+from nodegate.unknown import Unknown, Why, known, unread, value_or
 from nodegate.verdicts import Verdicts
 
 AGAIN = "measure this node again; see the evidence file for what the GPU reported"
@@ -78,10 +78,10 @@ def missing(copies: Copies, name: str, verdicts: Verdicts) -> None:
 
 def judge_link(when: str, copies: Copies, gpus: Gpus, verdicts: Verdicts) -> None:
     """The link of each GPU during its host copies, ALONE or AT_ONCE, against the device's own word."""
-    known = facts_by_index(gpus, copies.gpus)
+    seen = facts_by_index(gpus, copies.gpus)
     suffix = "" if when == ALONE else " of all GPUs at once"
     for index, several in copies.gpus.items():
-        gpu, facts = several[-1], known.get(index)
+        gpu, facts = several[-1], seen.get(index)
         link = gpu.links[when]
         for reading, code, own, unit, source in (
             (link.gen, "generation", facts.link_gen_max if facts else _NOT_SEEN, "", "what the GPU and slot support"),
@@ -125,10 +125,8 @@ def lowest_pair(copies: Copies, index: int) -> tuple[tuple[int, int], str]:
     slow = [end for end in pair if best[end] - rates[pair] < top - best[end]]
     if len(slow) != 1 or top - rates[pair] < _APART * top:
         return pair, PATH
-    return (
-        pair,
-        f"GPU {slow[0]} gives no partner more than {best[slow[0]]:.4g} GB/s: look at its NVLinks first; {RESEAT}",
-    )
+    most = f"{best[slow[0]]:.4g} GB/s"
+    return pair, f"GPU {slow[0]} gives no partner more than {most}: look at its NVLinks first; {RESEAT}"
 
 
 def judge_reach(copies: Copies, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -157,8 +155,10 @@ def judge_data(copies: Copies, verdicts: Verdicts) -> None:
         if not compared:
             not_measured(several, "comparison of copied data", verdicts, otherwise="nothing was compared")
         elif not bad:
-            sizes = [data.bytes for data in compared if not isinstance(data.bytes, Unknown)]
-            message = f"{len(compared)} copies of {_mib(sizes)} compared, every word correct"
+            sizes = known(data.bytes for data in compared)
+            most = f"{max(sizes) / 2**20:g} MiB" if sizes else "unknown size"
+            size = f"up to {most}" if sizes and min(sizes) < max(sizes) else most
+            message = f"{len(compared)} copies of {size} compared, every word correct"
             verdicts.passed(part=several[0].part, text=message)
     pairs = [pair for attempts in copies.pairs.values() for pair in attempts if not pair.error]
     for pair in pairs:
@@ -198,12 +198,6 @@ def _corrupt(copied: str, count: int, first: int | None, size: int) -> str:
     return f"{counted(count, 'wrong word')} of {size // 4} {copied}{where}: {_CORRUPT}"
 
 
-def _mib(sizes: Sequence[int]) -> str:
-    if not sizes:
-        return "unknown size"
-    return f"{'up to ' if min(sizes) < max(sizes) else ''}{max(sizes) / 2**20:g} MiB"
-
-
 def judge_patterns(copies: Copies, least: NumberLimit, verdicts: Verdicts) -> None:
     """Every attempt on every GPU: a wrong word in one of them is a fault, an unfinished test no proof."""
     for several in copies.gpus.values():
@@ -218,36 +212,24 @@ def judge_patterns(copies: Copies, least: NumberLimit, verdicts: Verdicts) -> No
 
 
 def _wrong_in_memory(whose: Part, tested: Tested, verdicts: Verdicts) -> None:
-    count = tested.wrong_words
+    count, bits = value_or(tested.wrong_words, 0), value_or(tested.bits, 0)
+    places = [str(bit) for bit in range(32) if bits >> bit & 1]
+    which = ""
+    if 0 < len(places) <= _FEW_BITS:  # one line of data, or one cell
+        which = f" (bit{'' if len(places) == 1 else 's'} {', '.join(places)})"
     first = "; ".join(str(each) for each in tested.wrong[:_TOLD])
-    message = f"{count} wrong word{'' if count == 1 else 's'} in its memory{_of_bits(tested)}: {first}: {_CORRUPT}"
-    verdicts.found(
-        Verdict.FAIL,
-        part=whose,
-        text=message,
-        action=LOST_INSIDE,
-        quantity=_WORDS,
-        observed=None if isinstance(count, Unknown) else count,
-    )
-
-
-def _of_bits(tested: Tested) -> str:
-    """Which bits were wrong, if they are few: one line of data, or one cell."""
-    if isinstance(tested.bits, Unknown):
-        return ""
-    places = [str(bit) for bit in range(32) if tested.bits >> bit & 1]
-    return f" (bit{'' if len(places) == 1 else 's'} {', '.join(places)})" if 0 < len(places) <= _FEW_BITS else ""
+    text = f"{count} wrong word{'' if count == 1 else 's'} in its memory{which}: {first}: {_CORRUPT}"
+    verdicts.found(Verdict.FAIL, part=whose, text=text, action=LOST_INSIDE, quantity=_WORDS, observed=count)
 
 
 def _right(whose: Part, found: list[Tested], least: NumberLimit, verdicts: Verdicts) -> None:
     """No wrong word: then it has to be all of the memory, and all patterns."""
     best = max(found, key=lambda each: each.passes if isinstance(each.passes, int) else -1)
     read = (best.bytes, best.total, best.passes, best.planned, best.wrong_words)
-    unread = next((each for each in read if isinstance(each, Unknown)), None)
-    if unread is not None:
-        verdicts.unknown(part=whose, quantity=_WORDS, reason=unread, action=AGAIN)
+    if (unknown := unread(*read)) is not None:
+        verdicts.unknown(part=whose, quantity=_WORDS, reason=unknown, action=AGAIN)
         return
-    size, total, passes, planned, _ = (each for each in read if not isinstance(each, Unknown))
+    size, total, passes, planned, _ = known(read)
     share = round(100 * size / total, 1) if total else 0.0
     if passes < planned or not planned:
         reason = f"only {passes} of {planned} patterns were written and checked in time"

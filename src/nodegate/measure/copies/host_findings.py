@@ -17,7 +17,7 @@ from nodegate.probe.gpu import Gpu, Gpus
 from nodegate.records.finding import AT_LEAST, Finding, Limit, LimitKind, NumberLimit, share_left
 from nodegate.records.verdict import Verdict
 from nodegate.subjects.pcie import capacity, link_of
-from nodegate.unknown import Unknown, value_or
+from nodegate.unknown import Unknown, both, value_or
 from nodegate.verdicts import Verdicts
 
 BEHIND = "look behind the link: the PCIe switch above it, IOMMU and ACS settings, memory channels of its CPU"
@@ -68,13 +68,17 @@ def judge_rates(
 
 def _finding(metric: Metric, found: Assessment, gpu: GpuCopies, facts: Gpu | None, baseline: Baseline) -> Finding:
     gives = link_of(found.value, value_or(facts.link_gen_max, _NEWEST) if facts else _NEWEST)
-    link, carried = _link(gpu)
+    seen = both(gpu.links[ALONE].gen, gpu.links[ALONE].width, lambda gens, widths: (gens[1], widths[1]))
+    link, carried = ("", None) if isinstance(seen, Unknown) else (f"Gen{seen[0]} x{seen[1]}", capacity(*seen))
     note = f"{gives}, while the link ran at {link}" if link else f"{gives} (NVML did not read the link)"
     design = design_of(gpu, found.value, carried)
     held = _by_design(found, design, baseline) if design else None
     if design and held:
         return finding_of(metric, held, remedy=design.action, note=f"{note}; {design.says}")
-    remedy = BEHIND if facts and _whole(gpu, facts) else RESEAT
+    # Where the link ran at all that GPU and slot have, it is not what is slow.
+    most = both(facts.link_gen_max, facts.link_width_max, lambda gen, width: (gen, width)) if facts else None
+    is_whole = isinstance(seen, tuple) and isinstance(most, tuple) and seen[0] >= most[0] and seen[1] >= most[1]
+    remedy = BEHIND if is_whole else RESEAT
     return finding_of(metric, _held_to_link(found, link, carried), remedy=remedy, note=note)
 
 
@@ -93,7 +97,8 @@ def design_of(gpu: GpuCopies, value: float, carried: float | None) -> Design | N
     if not narrow:
         return None
     least, port = min(narrow, key=lambda each: each[0])
-    return Design(f"the port above it, {port.address}, has no more than {_words(port)}", OF_THE_HOST, least)
+    words = f"Gen{_GENERATIONS.get(float(str(port.speed_gts)), 0)} x{port.width}"
+    return Design(f"the port above it, {port.address}, has no more than {words}", OF_THE_HOST, least)
 
 
 def _by_design(found: Assessment, design: Design, baseline: Baseline) -> Assessment | None:
@@ -108,17 +113,11 @@ def _by_design(found: Assessment, design: Design, baseline: Baseline) -> Assessm
 
 def _carries(port: LinkAbove) -> float:
     """What a link above a GPU carries, if it runs at all that its port has; else 0: then it says nothing of design."""
-    seen = port.speed_gts, port.speed_max_gts, port.width, port.width_max
-    if any(isinstance(each, Unknown) or each is None for each in seen):
+    speed, width = port.speed_gts, port.width
+    if isinstance(speed, Unknown) or speed is None or isinstance(width, Unknown) or width is None:
         return 0.0
-    if port.speed_gts != port.speed_max_gts or port.width != port.width_max:
-        return 0.0
-    gen = _GENERATIONS.get(float(str(port.speed_gts)), 0)
-    return capacity(gen, int(str(port.width))) or 0.0
-
-
-def _words(port: LinkAbove) -> str:
-    return f"Gen{_GENERATIONS.get(float(str(port.speed_gts)), 0)} x{port.width}"
+    is_at_most = (speed, width) == (port.speed_max_gts, port.width_max)
+    return (capacity(_GENERATIONS.get(speed, 0), width) or 0.0) if is_at_most else 0.0
 
 
 def _held_to_link(found: Assessment, link: str, carried: float | None) -> Assessment:
@@ -128,21 +127,3 @@ def _held_to_link(found: Assessment, link: str, carried: float | None) -> Assess
     source = f"half of what its {link} link carries"
     half: NumberLimit = Limit(carried / 2, "GB/s", source, AT_LEAST, LimitKind.DERIVED)
     return replace(found, verdict=Verdict.WARN, note="", limit=half, share=share_left(found.value, half))
-
-
-def _link(gpu: GpuCopies) -> tuple[str, float | None]:
-    """The link that NVML read during the copies, and what it carries in GB/s."""
-    link = gpu.links[ALONE]
-    if isinstance(link.gen, Unknown) or isinstance(link.width, Unknown):
-        return "", None
-    gen, width = link.gen[1], link.width[1]
-    return f"Gen{gen} x{width}", capacity(gen, width)
-
-
-def _whole(gpu: GpuCopies, facts: Gpu) -> bool:
-    """Whether the link ran at all that GPU and slot have: then it is not what is slow."""
-    link = gpu.links[ALONE]
-    pairs = (link.gen, facts.link_gen_max), (link.width, facts.link_width_max)
-    return all(
-        not isinstance(seen, Unknown) and not isinstance(most, Unknown) and seen[1] >= most for seen, most in pairs
-    )

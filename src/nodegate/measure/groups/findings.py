@@ -147,8 +147,7 @@ def judge_bandwidth(
         chosen += metrics
         launched = [run for run in groups.of(what) if run.plan.kind in kinds]
         launched = launched or [run for run in groups.of("all_reduce") if run.plan.kind in kinds]  # the first to run
-        excused = {run.plan.group: groups.excuses(run) for run in launched}
-        excused = {group: named for group, named in excused.items() if named}
+        excused = {run.plan.group: named for run in launched if (named := groups.excuses(run))}
         for group, named in excused.items():
             text = f"{group}: disturbed by {some(named, _MOST_NAMED)}, this node succeeds without it"
             verdicts.passed(part=part_of(what), text=text, observed="another node")
@@ -193,15 +192,11 @@ def _says_nothing(groups: NcclGroups, metric: Metric, peers: NodePeers, least: f
     if peers.node in slow:
         return "", ""
     if slow:
-        return (
-            f"{some(sorted(slow), _MOST_NAMED)} is slow with one other node too",
-            "measure it again without that node",
-        )
-    unseen = _nodes(metric) - len(together)
-    if unseen > 0:
-        count = _nodes(metric)
-        return f"{unseen} of the {count} nodes of the launch are not judged in this run: judge them together", ""
-    return "", ""
+        why = f"{some(sorted(slow), _MOST_NAMED)} is slow with one other node too"
+        return why, "measure it again without that node"
+    count = _nodes(metric)
+    unseen = f"{count - len(together)} of the {count} nodes of the launch are not judged in this run"
+    return (f"{unseen}: judge them together", "") if count > len(together) else ("", "")
 
 
 def sole_partner(groups: NcclGroups) -> str:
@@ -228,8 +223,7 @@ def least_by_rate(rdma: Rdma, baseline: Baseline) -> NumberLimit | Unknown:
         source = f"{share.value:g} % of the {within.value:g} GB/s that it needs inside a node; {share.source}"
         kind = LimitKind.FLOOR if within.kind is LimitKind.FLOOR else LimitKind.DERIVED  # of a floor there is only that
         return Limit(round(within.value * share.value / 100.0, 2), "GB/s", source, kind=kind)
-    count = len(_rails(rdma, baseline))
-    source = f"{share.value:g} % of the {total * 8:g} Gb/s of {count} rails; {share.source}"
+    source = f"{share.value:g} % of the {total * 8:g} Gb/s of {len(_rails(rdma, baseline))} rails; {share.source}"
     return Limit(round(total * share.value / 100.0, 2), "GB/s", source, kind=LimitKind.DERIVED)
 
 
@@ -241,24 +235,11 @@ def inside_the_node(baseline: Baseline) -> NumberLimit | None:
     return of_platform(Metric(ALL_REDUCE, (0.0,), "GB/s"), baseline).least
 
 
-def physics(rdma: Rdma) -> Bounds:
-    """What the rates of the rails say of collectives over nodes, as a check judges it.
+def bounds_of(rdma: Rdma, *, in_check: bool = False) -> Bounds:
+    """What the rates of the rails say of collectives over nodes, and its platform of each node by itself.
 
-    A pair that is slower than they say is judged by nccl_groups.share_of_rate alone.
+    In a check a pair that is slower than they say is judged by nccl_groups.share_of_rate alone.
     """
-    by_rails = bounds_of(rdma)
-
-    def bounds(metric: Metric, baseline: Baseline) -> Physics:
-        found = by_rails(metric, baseline)
-        of_a_pair = metric.name == NAMES["all_reduce"] and metric.conditions.get("group") == "pair"
-        is_slow = of_a_pair and found.least is not None and metric.judged < found.least.value
-        return replace(found, least=None) if is_slow else found
-
-    return bounds
-
-
-def bounds_of(rdma: Rdma) -> Bounds:
-    """What the rates of the rails say of collectives over nodes, and its platform of each node by itself."""
 
     def bounds(metric: Metric, baseline: Baseline) -> Physics:
         if metric.name == APART_NAME:
@@ -272,7 +253,9 @@ def bounds_of(rdma: Rdma) -> Bounds:
         if metric.name == NAMES["all_reduce"]:
             limit = least_by_rate(rdma, baseline)
             least = None if isinstance(limit, Unknown) else replace(limit, direction=AT_LEAST)
-            return Physics(top, whose, least)
+            is_judged_there = in_check and metric.conditions.get("group") == "pair"
+            is_slow = is_judged_there and least is not None and metric.judged < least.value
+            return Physics(top, whose, None if is_slow else least)
         return Physics(top, whose, _least_of_exchange(metric, total, baseline))
 
     return bounds

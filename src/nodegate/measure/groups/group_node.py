@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from nodegate.errors import CannotMeasure, UsageError, tried
 from nodegate.launchers import LAUNCHERS
-from nodegate.launchers.launcher import Launcher, LaunchSettings, Said, first, heard, look
+from nodegate.launchers.launcher import Launcher, LaunchSettings, first, heard, look
 from nodegate.measure.groups.settings import Door, door, launch_settings
 from nodegate.measure.measurement import Target
 from nodegate.measure.nccl.run import gpu_count
@@ -69,24 +69,28 @@ def prepare(target: Target) -> GroupNode:
     gpus = gpu_count(target.facts)
     programs, missing = _programs(target)
     found = _on_node(target, *((settings.launcher,) if settings.launcher else LAUNCHERS), is_launcher=True)
-    said = _look(target, found, programs["all_reduce"])
-    build = f"nccl-tests {first(said, 'program')}" + (f", NCCL {said['nccl'][0]}" if "nccl" in said else "")
-    own, domain = door(target.node.address, said), domain_of(target.facts.gpus.devices) or ""
-    launcher = _understood(target, found, said, settings)
-    return GroupNode(
-        target, gpus, _model(target), programs, missing, build, launcher, settings, own, first(said, "host"), domain
-    )
-
-
-def _understood(
-    target: Target, found: Tool | CannotMeasure, said: Said, settings: LaunchSettings
-) -> Launcher | CannotMeasure:
-    if isinstance(found, CannotMeasure):
-        return found
+    path, kind = ("", None) if isinstance(found, CannotMeasure) else (found.argv[0], LAUNCHERS[found.name])
+    asked = ["sh", "-c", look(kind), "nodegate-look", path, programs["all_reduce"], target.node.address]
+    said = heard(target.session.run(asked, timeout_s=LOOK_S).stdout)
     try:
-        return LAUNCHERS[found.name].known(found.argv[0], said, settings)
+        launcher = found if isinstance(found, CannotMeasure) else LAUNCHERS[found.name].known(path, said, settings)
     except CannotMeasure as why:
-        return CannotMeasure(why.reason, next_step=why.next_step, lacks=why.lacks, whose=target.node.name)
+        launcher = CannotMeasure(why.reason, next_step=why.next_step, lacks=why.lacks, whose=target.node.name)
+    devices = target.facts.gpus.devices
+    names = {str(gpu.name) for gpu in devices if gpu.lost is None and not isinstance(gpu.name, Unknown)}
+    return GroupNode(
+        target=target,
+        gpus=gpus,
+        model=" and ".join(sorted(names)),
+        programs=programs,
+        missing=missing,
+        build=f"nccl-tests {first(said, 'program')}" + (f", NCCL {said['nccl'][0]}" if "nccl" in said else ""),
+        launcher=launcher,
+        settings=settings,
+        door=door(target.node.address, said),
+        hostname=first(said, "host"),
+        domain=domain_of(devices) or "",
+    )
 
 
 def _programs(target: Target) -> tuple[dict[str, str], dict[str, CannotMeasure]]:
@@ -112,18 +116,3 @@ def _on_node(target: Target, *names: str, is_launcher: bool = False) -> Tool | C
     if is_launcher:
         what, step = "start programs on other nodes", f"install {tool.name} on the node itself"
     return CannotMeasure(f"{tool.name} ({tool.origin}) cannot {what}", next_step=step, whose=target.node.name)
-
-
-def _look(target: Target, found: Tool | CannotMeasure, program: str) -> Said:
-    """What the node says of its launcher, its programs and its addresses: some lines under each name."""
-    path, kind = ("", None) if isinstance(found, CannotMeasure) else (found.argv[0], LAUNCHERS[found.name])
-    argv = ["sh", "-c", look(kind), "nodegate-look", path, program, target.node.address]
-    output = target.session.run(argv, timeout_s=LOOK_S)
-    return heard(output.stdout)
-
-
-def _model(target: Target) -> str:
-    names = {
-        str(gpu.name) for gpu in target.facts.gpus.devices if gpu.lost is None and not isinstance(gpu.name, Unknown)
-    }
-    return " and ".join(sorted(names))

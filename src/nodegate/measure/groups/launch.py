@@ -94,11 +94,8 @@ def sweep(durations: Durations, *, rdma: bool, short: bool = False) -> Sweep:
 def words(launch: Launch, members: Sequence[GroupNode], launcher: Launcher, mark: str) -> tuple[str, ...]:
     """The whole command line. The settings of ranks are given by `env` after their shell, the same for all launchers.
 
-    Args:
-        launch: what is run.
-        members: the nodes; the first one is the head, where rank 0 runs and the launch is started.
-        launcher: the head's.
-        mark: the mark by which all its processes are found.
+    The first of `members` is the head, where rank 0 runs and the launch is started; `launcher` is its own. By `mark`
+    all processes are found.
     """
     head = members[0]
     unset = [word for name in (*UNSET, *RING_SETTINGS) for word in ("-u", name)]

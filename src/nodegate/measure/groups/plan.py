@@ -14,7 +14,7 @@ from typing import Literal
 
 # apart: the whole fleet in one launch, each node with itself only. part: of a group that failed.
 Kind = Literal["pair", "rack", "fleet", "apart", "part"]
-PAIR, RACK, FLEET, APART, PART = "pair", "rack", "fleet", "apart", "part"
+PAIR, RACK, FLEET, PART = "pair", "rack", "fleet", "part"
 _WITHOUT = " without "
 
 
@@ -164,12 +164,8 @@ def bisect(
 ) -> Found:
     """Halve the bad sets until each bad node is alone with a good one.
 
-    Args:
-        bad: disjoint sets of nodes, each of which failed.
-        good: nodes outside of them that are known to be good.
-        run: runs groups that share no node at the same time.
-        may_go_on: whether there is time for another round.
-        ties: the racks, and who failed with whom before.
+    `bad` are disjoint sets of nodes, each of which failed, `good` nodes outside of them that are known to be good;
+    `run` runs groups that share no node at the same time, `may_go_on` says whether there is time for another round.
     """
     found, partners = Found(), list(good)
     todo = [tuple(each) for each in bad]
@@ -219,13 +215,13 @@ def _plan(todo: Sequence[Nodes], partners: Sequence[str], ties: Ties) -> tuple[P
 
 def _with_partners(halves: Sequence[Nodes], free: Sequence[str], ties: Ties) -> list[Group] | None:
     """The parts, a single node with a partner; None if one is missing."""
-    left, parts = list(free), []
+    parts: list[Group] = []
     for half in halves:
-        partner = ties.partner(half[0], left) if len(half) == 1 else None
-        if len(half) == 1 and partner is None:
+        left = [name for name in free if not any(name in each.good for each in parts)]
+        partner = ties.partner(half[0], left) if len(half) == 1 else ""
+        if partner is None:
             return None
         parts.append(part(half, [partner] if partner else ()))
-        left = [name for name in left if name != partner]
     return parts
 
 
@@ -258,18 +254,12 @@ def _learn(whole: Nodes, parts: Sequence[Group], well: Mapping[Group, bool], fou
     if untried:  # one pair of three
         if not bad:
             return [untried]
+        if sum(set(each) == set(whole) for each in found.undecided) >= 2:
+            return []  # each pair of the three was tried, and none succeeded: no more can be said
+        found.undecided.append(whole)
         one, other = bad[0]
-        return [] if _seen_all_pairs(whole, found) else [(other, *untried, one)]
+        return [(other, *untried, one)]
     if not bad and len(whole) > 1:
         found.together.append(whole)
     found.blamed += [each[0] for each in bad if len(each) == 1]
     return [each for each in bad if len(each) > 1]
-
-
-def _seen_all_pairs(whole: Nodes, found: Found) -> bool:
-    """Three nodes take turns; if each pair was tried and none succeeded, no more can be said."""
-    times = sum(set(each) == set(whole) for each in found.undecided)
-    if times < 2:
-        found.undecided.append(whole)
-        return False
-    return True

@@ -11,6 +11,7 @@ from typing import Literal
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.plan import PAIR, PART, whole_of
+from nodegate.measure.measurement import Measured
 from nodegate.measure.nccl.launches import Launched, read_test
 from nodegate.measure.program_run import reason
 from nodegate.metric import Metric, Statistic
@@ -18,12 +19,11 @@ from nodegate.numbers.against_others import of_hung
 from nodegate.records.program_run import Attempt, LaunchNotes, LaunchPlan, ProgramRun
 from nodegate.records.verdict import Verdict
 from nodegate.tools.nccl_log import NcclLog, read_log
-from nodegate.tools.nccl_tests import NcclTest
 
 NAMES = {"all_reduce": "nccl.group_all_reduce_gb_per_s", "alltoall": "nccl.group_alltoall_gb_per_s"}
 NAMES["sendrecv"] = "nccl.group_sendrecv_gb_per_s"
 APART_NAME = "nccl.apart_all_reduce_gb_per_s"
-_JUDGED = ("pair", "rack", "fleet")
+_JUDGED = ("pair", "rack", "fleet", "apart")
 _TOGETHER = ("rack", "fleet")  # one launch over many nodes gives all of them one value
 _LONG, _TWO = 200, 2
 _NO_ATTEMPT, _NO_LAUNCH = Attempt(), LaunchPlan("")
@@ -74,12 +74,15 @@ class GroupRun(Launched):
     def conditions(self) -> Mapping[str, str]:
         """What two values must share to be comparable."""
         far = {"racks": str(self.notes.racks)} if self.is_far else {}
-        settings = {"settings": _shortened(self.plan.settings)} if self.plan.settings else {}
+        said = self.plan.settings  # clouds ask for dozens of them: a long text by its beginning and its checksum
+        if len(said) > _LONG:
+            said = f"{said[:_LONG]}... (sha256 {sha256(said.encode()).hexdigest()[:12]})"
+        settings = {"settings": said} if said else {}
         return self.conditions_with(group=self.plan.kind, nodes=str(self.plan.count), **far, **settings)
 
 
 @dataclass(frozen=True)
-class NcclGroups:
+class NcclGroups(Measured):
     """All launches of a node. `alone` says why there were none: no other node is like this one."""
 
     node: str
@@ -100,9 +103,11 @@ class NcclGroups:
             (run.what, *sorted(run.plan.nodes)) for run in self.runs if run.notes.slower not in ("", self.node)
         }
         for run in self.runs:
-            name, value = _quantity(run)
+            name = APART_NAME if run.plan.kind == "apart" else NAMES.get(run.what, "")
+            value = run.own_gb_per_s if run.plan.kind == "apart" else run.busbw_gb_per_s
             not_its_own = run.plan.kind == "pair" and (run.what, *sorted(run.plan.nodes)) in explained
-            if name and value and not (not_its_own or self._only_helped(run) or self.excuses(run)):
+            is_judged = run.plan.kind in _JUDGED and name
+            if is_judged and value and not (not_its_own or self._only_helped(run) or self.excuses(run)):
                 found[name, tuple(sorted(run.conditions.items()))].append((run, value))
         return tuple(
             Metric(
@@ -120,10 +125,6 @@ class NcclGroups:
         """Whether this node was the good partner of another one, and has pairs of its own."""
         alike = [each for each in self.runs if (each.plan.kind, each.what) == (run.plan.kind, run.what)]
         return run.is_help and not all(each.is_help for each in alike)
-
-    def named(self, *names: str) -> tuple[Metric, ...]:
-        """The metrics of these names."""
-        return tuple(metric for metric in self.metrics if metric.name in names)
 
     def is_for_others(self, metric: Metric) -> bool:
         """Whether a pair's number over racks is for others to compare with: this node has one of its own rack."""
@@ -150,17 +151,13 @@ class NcclGroups:
                 is_smaller = whole_of(plan.group) == whole_of(each.plan.group) and plan.count > each.plan.count
                 named.update(name for name in each.notes.left_out if name in plan.nodes or is_smaller)
         mine = self.node in named or any(each.notes.concerned for each in same)
-        return tuple(sorted(named)) if named and not mine and self.is_cleared else ()
+        is_cleared = any(each.is_well for each in self.runs if each.plan.kind != "apart")
+        return tuple(sorted(named)) if named and not mine and is_cleared else ()
 
     @property
     def is_blamed(self) -> bool:
         """Whether a search names the node."""
         return any(self.node in run.notes.blamed for run in self.runs)
-
-    @property
-    def is_cleared(self) -> bool:
-        """Whether the node succeeded in a group or a part of one."""
-        return any(run.is_well for run in self.runs if run.plan.kind != "apart")
 
     @cached_property
     def bad_with(self) -> frozenset[str]:
@@ -183,18 +180,9 @@ class NcclGroups:
         return sum(not run.is_cut and set(names).isdisjoint(run.plan.nodes) for run in runs)
 
 
-def _quantity(run: GroupRun) -> tuple[str, float | None]:
-    """The metric of a launch, and its value in GB/s."""
-    if run.plan.kind == "apart":
-        return APART_NAME, run.own_gb_per_s
-    return (NAMES.get(run.what, ""), run.busbw_gb_per_s) if run.plan.kind in _JUDGED else ("", None)
-
-
 def _best_of_attempts(values: Sequence[tuple[GroupRun, float]]) -> tuple[float, ...]:
-    known: Sequence[tuple[GroupRun, float]] = [each for each in values if each[0].partners_well]
-    known = known or values
     best: dict[int, float] = {}
-    for run, value in known:
+    for run, value in [each for each in values if each[0].partners_well] or values:
         best[run.attempt] = max(best.get(run.attempt, 0.0), value)
     return tuple(value for _, value in sorted(best.items()))
 
@@ -216,7 +204,10 @@ def parse(attempts: Sequence[Attempt]) -> NcclGroups:
 def read(ran: ProgramRun, attempt: Attempt = _NO_ATTEMPT, *, place: int = 0) -> GroupRun:
     """One launch of an attempt, the first or a later one, whatever its result."""
     launch, node = ran.plan.launch or _NO_LAUNCH, attempt.node
-    found = read_test(ran)
+    found, time_us, gpus = read_test(ran), ran.launch.time_us, launch.gpus_of_node
+    own = None  # this node's own bandwidth if each ran by itself: from its slowest rank's time
+    if found[0] is not None and time_us > 0 and gpus >= 2:
+        own = round(ran.plan.size_bytes / 1000.0 / time_us * 2.0 * (gpus - 1) / gpus, 3)
     return GroupRun(
         replace(ran, stdout="", stderr=""),
         *found,
@@ -224,21 +215,8 @@ def read(ran: ProgramRun, attempt: Attempt = _NO_ATTEMPT, *, place: int = 0) -> 
         partners_well=len(launch.nodes) > 1 and {*launch.good, node}.issuperset(launch.nodes),
         served=node in launch.good,
         log=read_log(ran.stdout, attempt.hostname or node) if launch.asks_transports else None,
-        own_gb_per_s=_own(ran, found[0]),
+        own_gb_per_s=own,
     )
-
-
-def _shortened(text: str) -> str:
-    """A long text by its beginning and its checksum: clouds ask for dozens of settings."""
-    return text if len(text) <= _LONG else f"{text[:_LONG]}... (sha256 {sha256(text.encode()).hexdigest()[:12]})"
-
-
-def _own(ran: ProgramRun, test: NcclTest | None) -> float | None:
-    """This node's own bandwidth if each ran by itself: from its slowest rank's time."""
-    gpus, time_us = ran.plan.launch.gpus_of_node if ran.plan.launch else 0, ran.launch.time_us
-    if test is None or time_us <= 0 or gpus < 2:
-        return None
-    return round(ran.plan.size_bytes / 1000.0 / time_us * 2.0 * (gpus - 1) / gpus, 3)
 
 
 def whose(groups: NcclGroups, run: GroupRun) -> Whose:

@@ -13,7 +13,7 @@ from nodegate.facts import NodeFacts
 from nodegate.measure.durations import OF_PROFILE, Durations
 from nodegate.measure.groups import second_looks
 from nodegate.measure.groups.findings import bounds_of
-from nodegate.measure.groups.group_node import COLLECTIVES, GroupNode
+from nodegate.measure.groups.group_node import COLLECTIVES
 from nodegate.measure.groups.launch_session import LaunchSession
 from nodegate.measure.groups.result import is_settled, parse
 from nodegate.measure.groups.tour import Tour
@@ -39,7 +39,9 @@ def measure(targets: Sequence[Target], pool: Pool) -> Runs:
     with LaunchSession(targets, pool) as launch_session:
         for ready in launch_session.pools():
             if len(ready) < 2:
-                _alone(launch_session, ready[0], len(targets))
+                like = f"{ready[0].gpus} x {ready[0].model}, the same path of nccl-tests and the same settings"
+                why = f"no other node with {like}" if len(targets) > 1 else "no other node takes part"
+                launch_session.note_alone(ready[0].name, why)
                 continue
             tour = Tour(launch_session, ready, pool)
             well = tour.pairs()
@@ -56,27 +58,19 @@ def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
         for ready in launch_session.pools():
             names = [member.name for member in ready]
             slow = second_looks.slow_launches({name: doubts for name, doubts in suspects.items() if name in names})
-            bad = [name for name in names if name in suspects and not second_looks.is_slow_together(suspects[name])]
+            # Launches over many nodes have one value for all of them: who is a suspect only for these is in no pair.
+            own = {name for name, doubts in suspects.items() if not (doubts and all(d.metric.launch for d in doubts))}
+            bad = [name for name in names if name in own]
             if len(names) < 2 or not (bad or slow):
                 continue
             tour = Tour(launch_session, ready, pool)
             good = [name for name in names if name not in bad]
-            pairs_again = second_looks.PairsAgain(
-                tour, second_looks.enough_in_pairs(suspects), is_slower=second_looks.is_slower_over_racks(suspects)
-            )
+            pairs_again = second_looks.PairsAgain(tour, suspects)
             well = pairs_again.run(bad, good) if bad else frozenset(names)
             kept |= pairs_again.compared
-            second_looks.SlowLaunches(
-                tour, second_looks.slow_in_pairs(pairs_again, suspects).union(set(names) - well)
-            ).run(slow)
+            second_looks.SlowLaunches(tour, pairs_again.slow_again().union(set(names) - well)).run(slow)
     found = launch_session.runs.items()
     return {name: attempt for name, attempt in found if name in kept and (attempt.runs or attempt.cannot)}
-
-
-def _alone(launch_session: LaunchSession, member: GroupNode, count: int) -> None:
-    like = f"no other node with {member.gpus} x {member.model}, the same path of nccl-tests and the same settings"
-    why = "no other node takes part" if count < 2 else like
-    launch_session.note_alone(member.name, why)
 
 
 def takes_s(durations: Durations) -> float:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from nodegate.measure.groups.plan import Found, Group, Nodes, Run, Ties, bisect, part
+from nodegate.measure.groups.plan import Group, Nodes, Run, Ties, bisect, part
 from nodegate.text import some
 
 # node: it alone. uplinks: of a rack, or of some. path: between two sets, each well with others. many: it needs so many
@@ -94,13 +94,9 @@ class Boundaries:
         """Representatives of other racks, one of each before a second one of any."""
         far = [name for name in good if self._ties.rack(name) not in avoided]
         near = [name for name in good if self._ties.rack(name) == self._ties.rack(side[0])]
-        turns: dict[str, int] = {}
-        ranked = []
-        for name in far:
-            turns[self._ties.rack(name)] = turns.get(self._ties.rack(name), 0) + 1
-            ranked.append((turns[self._ties.rack(name)], name))
-        chosen = [name for _, name in sorted(ranked, key=lambda each: each[0])] or near
-        return tuple(chosen[:count])
+        racks = [self._ties.rack(name) for name in far]
+        turn = {name: racks[:place].count(racks[place]) for place, name in enumerate(far)}
+        return tuple((sorted(far, key=turn.__getitem__) or near)[:count])
 
     def _alone_or_rack(self, side: Nodes, partners: Nodes, good: Sequence[str]) -> Boundary:
         """Whether another node of its rack fails with the same partners too: then it is what they share."""
@@ -144,10 +140,9 @@ class Boundaries:
     def _shrunk(self, whole: Nodes, out: Nodes) -> Nodes:
         """The smallest part of a half without which the rest still succeeds, as it does without all of the half."""
         while len(out) > 1 and self._may_go_on():
-            smaller = next(
-                (half for half in self._ties.halves(out) if not self._fails([n for n in whole if n not in half])), None
-            )
-            if smaller is None:
+            halves = self._ties.halves(out)
+            smaller = next((half for half in halves if not self._fails([n for n in whole if n not in half])), out)
+            if smaller == out:
                 break
             out = smaller
         return out
@@ -184,10 +179,8 @@ class Result:
         boundaries = [each for each in self._of(group) if each.kind != "node"]
         if boundaries:
             return "; ".join(dict.fromkeys(_words(each, ties, word) for each in boundaries))
-        open_ones = [each for each in self.undecided if set(each) <= set(group.nodes)]
-        if open_ones:
-            return f"it is one of {some(open_ones[0], _MOST_NAMED)}: no time, or no good node, was left to tell which"
-        return ""
+        named = next((some(each, _MOST_NAMED) for each in self.undecided if set(each) <= set(group.nodes)), "")
+        return f"it is one of {named}: no time, or no good node, was left to tell which" if named else ""
 
     def _of(self, group: Group) -> list[Boundary]:
         return [boundary for whole, boundary in self.together if set(whole) <= set(group.nodes)]
@@ -207,26 +200,12 @@ def search(
     result = Result(found.blamed, found.cleared, [], found.undecided)
     boundaries = Boundaries(run, ties, everybody, may_go_on)
     for whole in found.together:
-        for boundary in boundaries.of(whole, _free_of(whole, found, good, everybody)):
+        doubted = {name for each in found.together if each != whole for name in each}.union(found.blamed)
+        known = found.cleared.union(good) - doubted
+        for boundary in boundaries.of(whole, [name for name in everybody if name in known]):
             result.together.append((whole, boundary))
             result.blamed += boundary.one if boundary.kind == "node" else ()
     return result
-
-
-def _free_of(whole: Nodes, found: Found, good: Sequence[str], everybody: Sequence[str]) -> list[str]:
-    """The nodes that are known to be good, those of other sets that are bad together not among them."""
-    doubted = {name for each in found.together if each != whole for name in each}.union(found.blamed)
-    known = found.cleared.union(good) - doubted
-    return [name for name in everybody if name in known]
-
-
-def failed_with(groups: Collection[Group]) -> Mapping[str, frozenset[str]]:
-    """With whom each node of these groups failed."""
-    found: dict[str, frozenset[str]] = {}
-    for group in groups:
-        for name in group.nodes:
-            found[name] = found.get(name, frozenset()).union(group.nodes) - {name}
-    return found
 
 
 def _words(found: Boundary, ties: Ties, word: str) -> str:

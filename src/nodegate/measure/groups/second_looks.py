@@ -1,7 +1,7 @@
 """Second looks at suspects: in pairs with nodes that passed; and at the racks and fleets that were slow."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import median
@@ -25,27 +25,30 @@ _COLLECTIVE = {name: what for what, name in NAMES.items()}
 
 
 class PairsAgain:
-    """The second looks at suspects in pairs. `enough`: what a pair has to reach, by collective, in GB/s.
+    """The second looks at suspects in pairs.
 
     A suspect whose rack has no other good node meets good ones of other racks, and in some fabrics these pairs are
     slower than those of one rack. Then they are compared with good pairs over racks, not with pairs of one rack.
 
-    `compared` are the good nodes that were launched over racks to compare suspects with. `is_slower`: an earlier look
-    has seen that pairs over racks are slower here.
+    `compared` are the good nodes that were launched over racks to compare suspects with.
     """
 
-    def __init__(self, tour: Tour, enough: Mapping[str, float], *, is_slower: bool = False) -> None:
-        self.tour = tour
+    def __init__(self, tour: Tour, suspects: Suspects) -> None:
+        self.tour, self._suspects = tour, suspects
         self.compared: set[str] = set()
-        self._enough = enough
-        self._is_slower = is_slower
         self._good_pairs: list[Group] = []
+        self._enough: dict[str, float] = {}  # by collective, what pairs have to reach, as far as a suspect does not
+        for _, doubt, what, enough in _doubts(suspects):
+            if doubt.metric.conditions.get("group") == PAIR:
+                self._enough[what] = max(self._enough.get(what, 0.0), enough)
 
     def run(self, bad: Sequence[str], good: Sequence[str]) -> frozenset[str]:
         """Suspects with nodes that passed, one after the other; if none passed, as at first. Who is then well."""
         if not good:
             return self.tour.pairs()
-        well, is_slower = set(good), self._is_slower
+        doubts = (doubt for doubts in self._suspects.values() for doubt in doubts)
+        # One that was held against pairs over racks already: those of this fabric are known to be slower.
+        well, is_slower = set(good), any("racks" in doubt.metric.conditions for doubt in doubts)
         for place in self.tour.partners(bad, good, PARTNERS):
             met = [pair(suspect, partner, [partner]) for suspect, partner in place]
             far = [each for each in met if self.tour.is_far(each)]
@@ -62,6 +65,21 @@ class PairsAgain:
                 self._note_far(more)
             self._in_racks_again([name for name in bad if name in well])
         return frozenset(well)
+
+    def slow_again(self) -> frozenset[str]:
+        """The suspects whose pairs with nodes that passed were too slow again.
+
+        A pair over two racks is held to what good ones over racks reach, not to what a pair of a rack does.
+        """
+        found = set()
+        for name, doubt, what, enough in _doubts(self._suspects):
+            pairs = self.tour.pairs_with_good_ones(name)
+            far = FAR_SHARE * self.good_over_racks(what)
+            least = {each: far if far and self.tour.is_far(each) else enough for each in pairs}
+            is_of_pairs = pairs and doubt.metric.conditions.get("group") == PAIR
+            if is_of_pairs and all(self.tour.speed(each, what) < least[each] for each in pairs):
+                found.add(name)
+        return frozenset(found)
 
     def good_over_racks(self, what: str) -> float:
         """The median of good pairs over two racks, in GB/s; 0 where none was launched."""
@@ -112,9 +130,12 @@ class PairsAgain:
         return median(self.tour.speed(each, what) for each in self.tour.pairs_with_good_ones(name))
 
 
-def is_slow_together(doubts: Sequence[Doubt]) -> bool:
-    """Whether a suspect is one only for launches over many nodes, which have one value for all of them."""
-    return bool(doubts) and all(doubt.metric.launch for doubt in doubts)
+def _doubts(suspects: Suspects) -> Iterator[tuple[str, Doubt, str, float]]:
+    """Each suspect's doubts that have a limit, with the collective and what it has to reach in GB/s."""
+    for name, doubts in suspects.items():
+        for doubt in doubts:
+            if doubt.metric.name in _COLLECTIVE and doubt.enough is not None:
+                yield name, doubt, _COLLECTIVE[doubt.metric.name], doubt.enough
 
 
 def slow_launches(suspects: Suspects) -> dict[Group, Enough]:
@@ -122,11 +143,10 @@ def slow_launches(suspects: Suspects) -> dict[Group, Enough]:
     nodes: defaultdict[str, dict[str, None]] = defaultdict(dict)
     enough: defaultdict[str, dict[str, float]] = defaultdict(dict)
     conditions: dict[str, Mapping[str, str]] = {}
-    for name, doubt in ((name, doubt) for name, doubts in suspects.items() for doubt in doubts):
-        launch, what = doubt.metric.launch, _COLLECTIVE.get(doubt.metric.name, "")
-        if launch and what and doubt.enough is not None:
+    for name, doubt, what, least in _doubts(suspects):
+        if launch := doubt.metric.launch:
             nodes[launch][name] = None
-            enough[launch][what] = doubt.enough
+            enough[launch][what] = least
             conditions[launch] = doubt.metric.conditions
     return {
         Group(kind, launch, tuple(names)): enough[launch]
@@ -134,21 +154,6 @@ def slow_launches(suspects: Suspects) -> dict[Group, Enough]:
         for kind in _KINDS
         if (kind, str(len(names))) == (conditions[launch].get("group"), conditions[launch].get("nodes"))
     }
-
-
-def enough_in_pairs(suspects: Suspects) -> Enough:
-    """What pairs have to reach, by collective, as far as a suspect does not."""
-    found: dict[str, float] = {}
-    for doubt in (doubt for doubts in suspects.values() for doubt in doubts):
-        what = _COLLECTIVE.get(doubt.metric.name, "")
-        if what and doubt.enough is not None and doubt.metric.conditions.get("group") == PAIR:
-            found[what] = max(found.get(what, 0.0), doubt.enough)
-    return found
-
-
-def is_slower_over_racks(suspects: Suspects) -> bool:
-    """Whether a suspect was held against pairs over racks already: then those of this fabric are known to be slower."""
-    return any("racks" in doubt.metric.conditions for doubts in suspects.values() for doubt in doubts)
 
 
 class SlowLaunches:
@@ -217,24 +222,3 @@ class SlowLaunches:
     def _less(self, group: Group) -> tuple[Group, ...]:
         """The launch without the nodes that are known to be slow; nothing if too few are left."""
         return (group,) if self._known.isdisjoint(group.nodes) else without(group, sorted(self._known))
-
-
-def slow_in_pairs(again: PairsAgain, suspects: Suspects) -> frozenset[str]:
-    """The suspects whose pairs with nodes that passed were too slow again."""
-    found = set()
-    for name, doubts in suspects.items():
-        pairs = again.tour.pairs_with_good_ones(name)
-        of_pairs = [each for each in doubts if each.metric.conditions.get("group") == PAIR] if pairs else []
-        for doubt in of_pairs:
-            what = _COLLECTIVE.get(doubt.metric.name, "")
-            if doubt.enough is not None and all(
-                again.tour.speed(each, what) < _enough(again, each, what, doubt.enough) for each in pairs
-            ):
-                found.add(name)
-    return frozenset(found)
-
-
-def _enough(again: PairsAgain, pair: Group, what: str, enough: float) -> float:
-    """What a pair has to reach: one over two racks what good ones over racks do, not what a pair of a rack does."""
-    over_racks = again.good_over_racks(what) if again.tour.is_far(pair) else 0.0
-    return FAR_SHARE * over_racks if over_racks else enough

@@ -30,11 +30,9 @@ class Door:
 
 
 def door(address: str, said: Mapping[str, Sequence[str]]) -> Door | None:
-    """The interface with a node's address; None if it cannot be known.
+    """The interface with a node's address in the inventory, or its name there; None if it cannot be known.
 
-    Args:
-        address: what the inventory says: an address or a name.
-        said: what the node says: `address` lines "eth0 10.0.0.1/24", what its name `means`, where it was `reached`.
+    The node says `address` lines "eth0 10.0.0.1/24", what its name `means`, and where it was `reached`.
     """
     doors = {}
     for line in said.get("address", ()):
@@ -66,15 +64,10 @@ def networks(doors: Sequence[Door | None]) -> str:
     if any(":" in each.network for each in known):
         return ",".join(sorted({each.interface for each in known}))
     found = list(collapse_addresses(IPv4Network(each.network) for each in known))
-    return ",".join(map(str, found if len(found) <= MOST_NETWORKS else [_around(found)]))
-
-
-def _around(found: Sequence[IPv4Network]) -> IPv4Network:
-    """The smallest network that holds them all."""
     around = found[0]
-    while not all(each.subnet_of(around) for each in found):
+    while len(found) > MOST_NETWORKS and not all(each.subnet_of(around) for each in found):
         around = around.supernet()
-    return around
+    return ",".join(map(str, found if len(found) <= MOST_NETWORKS else [around]))
 
 
 _VALUE = re.compile(r"[^\0-\x1f\x7f]{0,500}")
@@ -99,7 +92,7 @@ OURS = frozenset(
 )
 SRUN_KEYS = ("partition", "account", "qos", "reservation", "mpi")
 _SRUN_VALUE = re.compile(r"[A-Za-z0-9_.,:+@/=-]{1,120}", re.ASCII)
-_INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}", re.ASCII)
+_INTERFACE = re.compile(r"[A-Za-z_.][A-Za-z0-9_.-]{0,14}", re.ASCII)
 
 
 def launch_settings(node: Node) -> LaunchSettings:
@@ -127,17 +120,12 @@ def _environment(node: Node) -> Mapping[str, str]:
             raise node.wrong(f"nodegate_nccl_env: {name} is set by nodegate itself", "remove it")
         if isinstance(value, (dict, list, bool)) or not _VALUE.fullmatch(str(value)):
             raise node.wrong(f"nodegate_nccl_env: {name} must be a number or one line of text", 'write "1", not true')
-    cloud = _cloud(node)
+    cloud, known = node.settings.nccl_cloud, clouds()  # which the inventory's own replace; an empty one takes one away
+    if cloud and cloud not in known:
+        raise node.wrong(f"nodegate_nccl_cloud: unknown {shown(cloud)}", did_you_mean(cloud, known))
+    theirs = known.get(cloud, {})
     own = {name: str(value) for name, value in given.items()}
-    return {name: value for name, value in {**cloud, **own}.items() if value or name not in cloud}
-
-
-def _cloud(node: Node) -> Mapping[str, str]:
-    """The settings of a cloud's machine, which the inventory's own replace; an empty one takes a setting away."""
-    name, known = node.settings.nccl_cloud, clouds()
-    if name and name not in known:
-        raise node.wrong(f"nodegate_nccl_cloud: unknown {shown(name)}", did_you_mean(name, known))
-    return known.get(name, {})
+    return {name: value for name, value in {**theirs, **own}.items() if value or name not in theirs}
 
 
 def _srun(node: Node) -> Mapping[str, str]:
@@ -180,15 +168,11 @@ def _is_own(word: str, launcher: type[Launcher]) -> bool:
 
 def _network(node: Node) -> str:
     for part in node.settings.launch_network:
-        if not _is_network(part):
+        try:
+            is_network = "/" in part and bool(ip_network(part))
+        except ValueError:
+            is_network = False
+        if not is_network and not _INTERFACE.fullmatch(part):
             wrong = f"nodegate_launch_network: {shown(part)} is neither a network nor an interface"
             raise node.wrong(wrong, "10.0.0.0/16 or eth0")
     return ",".join(node.settings.launch_network)
-
-
-def _is_network(text: str) -> bool:
-    try:
-        ip_network(text)
-    except ValueError:
-        return bool(_INTERFACE.fullmatch(text)) and not text[0].isdigit() and not text.startswith("-")
-    return "/" in text

@@ -3,9 +3,10 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.group_node import COLLECTIVES, GroupNode
@@ -13,7 +14,7 @@ from nodegate.measure.groups.launch import SHOWN_NODES, Launch, sweep
 from nodegate.measure.groups.launch_session import LaunchSession
 from nodegate.measure.groups.plan import PAIR, Group, Nodes, Ties, fleet, pair, pairs_by_rack, racks, whole_of, without
 from nodegate.measure.groups.result import GroupRun
-from nodegate.measure.groups.search import Boundary, Result, failed_with, search
+from nodegate.measure.groups.search import Boundary, Result, search
 from nodegate.measure.measurement import Pool
 from nodegate.measure.rdma.pairing import Round, with_good_ones
 from nodegate.records.program_run import LaunchNotes
@@ -23,42 +24,7 @@ from nodegate.tools import nccl_json
 SINCE = "2.19.4"  # -I 1 -J
 MAX_REPORT_BYTES = 48 << 20
 READ_S = 60.0
-
-
-def measure_split(launch_session: LaunchSession, names: Sequence[str], launch: Launch) -> None:
-    """Launch the fleet, each node by itself (NCCL_TESTS_SPLIT), and add each node's own time to its evidence.
-
-    Only rank 0 prints a table, so the times are read from the JSON report, of versions that have them in it. The report
-    contains the environment of the head: it is read into memory, and only the times are kept.
-    """
-    if older(launch_session.version, SINCE):
-        return
-    group = Group("apart", "fleet, each node by itself", tuple(names))
-    try:
-        head, path = launch_session.report_path(names)
-        run = launch_session.launch([group], replace(launch, report=path))[group]
-        times = _times(launch_session, head, path, names) if run.is_well else {}
-    except CannotMeasure:  # the launch has the reason
-        return
-    for name, time_us in times.items():
-        launch_session.note(group, launch.collective, partial(replace, time_us=round(time_us)), name)
-
-
-def _times(launch_session: LaunchSession, head: str, path: str, names: Sequence[str]) -> dict[str, float]:
-    """The slowest rank's median time of each node, in µs; nothing if the report does not match the launch."""
-    session = launch_session.members[head].target.session
-    output = session.run(["cat", path], timeout_s=READ_S, max_output_bytes=MAX_REPORT_BYTES)
-    session.run(["rm", "-f", path], timeout_s=READ_S)
-    report = nccl_json.parse(output.stdout.decode("utf-8", "replace"))
-    gpus = launch_session.members[head].gpus
-    order = [head, *(name for name in names if name != head)]
-    hosts, medians = report.hosts, report.medians_us
-    blocks = [set(hosts[first : first + gpus]) for first in range(0, len(hosts), gpus)]
-    if len(hosts) != gpus * len(order) or any(len(block) != 1 for block in blocks) or len(medians) != len(hosts):
-        return {}
-    return {name: max(medians[place * gpus : (place + 1) * gpus]) for place, name in enumerate(order)}
-
-
+_APART = "fleet, each node by itself"
 SEARCHES = 3  # in one launch: what else is bad shows when it is launched without what is named
 LOOKS = 3  # good partners for a node whose pair was bad once: each with every collective, nine looks
 SEARCH_TIMES = 8.0  # the longest search for a node, in time limits of a launch
@@ -118,16 +84,36 @@ class Tour:
         return frozenset(well)
 
     def apart(self, well: frozenset[str]) -> None:
-        """The fleet in one launch, each node by itself: whether it starts, and each node's own time.
+        """The fleet in one launch, each node by itself (NCCL_TESTS_SPLIT): whether it starts, and each node's own time.
 
         Nodes that are bad in a pair stay out: one that hangs there hangs here too, and costs every node its time.
+        Only rank 0 prints a table, so the times are read from the JSON report, of versions that have them in it.
         """
-        names = [name for name in self.names if name in well]
-        if fleet(names) and not self._pool.cancelled:
-            chosen = sweep(self._durations, rdma=self._rdma, short=True)
-            measure_split(
-                self._launch_session, names, Launch("all_reduce", chosen, self._durations.group_s, apart=True)
-            )
+        names, session = [name for name in self.names if name in well], self._launch_session
+        if not fleet(names) or self._pool.cancelled or older(session.version, SINCE):
+            return
+        group, chosen = Group("apart", _APART, tuple(names)), sweep(self._durations, rdma=self._rdma, short=True)
+        with suppress(CannotMeasure):  # the launch has the reason
+            head, report = session.report_path(names)
+            launch = Launch("all_reduce", chosen, self._durations.group_s, apart=True, report=report)
+            if session.launch([group], launch)[group].is_well:
+                for name, time_us in self._times(head, report, names).items():
+                    session.note(group, launch.collective, partial(replace, time_us=round(time_us)), name)
+
+    def _times(self, head: str, path: str, names: Sequence[str]) -> dict[str, float]:
+        """The slowest rank's median time of each node, in µs; nothing if the report does not match the launch.
+
+        The report contains the environment of the head: it is read into memory, and only the times are kept.
+        """
+        session, gpus = self._launch_session.members[head].target.session, self._launch_session.members[head].gpus
+        output = session.run(["cat", path], timeout_s=READ_S, max_output_bytes=MAX_REPORT_BYTES)
+        session.run(["rm", "-f", path], timeout_s=READ_S)
+        report = nccl_json.parse(output.stdout.decode("utf-8", "replace"))
+        order, hosts, medians = [head, *(name for name in names if name != head)], report.hosts, report.medians_us
+        blocks = [set(hosts[first : first + gpus]) for first in range(0, len(hosts), gpus)]
+        if len(hosts) != gpus * len(order) or any(len(block) != 1 for block in blocks) or len(medians) != len(hosts):
+            return {}
+        return {name: max(medians[place * gpus : (place + 1) * gpus]) for place, name in enumerate(order)}
 
     def big(self, well: frozenset[str]) -> None:
         """Racks at the same time, then the fleet; nodes that are bad in a pair would break it for all and stay out."""
@@ -186,7 +172,9 @@ class Tour:
         for what in dict.fromkeys(run.what for run in bad.values()):
             groups = [group for group, run in bad.items() if run.what == what]
             sets = [tuple(name for name in group.nodes if name not in left_out) for group in groups]
-            ties = replace(self.ties, failed_with=failed_with(groups) if groups[0].kind == PAIR else {})
+            in_pairs = [group.nodes for group in groups if groups[0].kind == PAIR]
+            failed = {name: {one for nodes in in_pairs if name in nodes for one in nodes} for name in chain(*in_pairs)}
+            ties = replace(self.ties, failed_with={name: others - {name} for name, others in failed.items()})
             result.add(self._searched(disjoint(sets), good, what, lambda _group, run: run.is_well, ties))
         return result
 

@@ -23,6 +23,7 @@ _NVLS_KEY = "nccl.nvls"
 _STEADY_KEY = "measured.steady_percent"
 _GAIN = "speed of all_reduce over Ring"
 CORRUPT = "silent data corruption"
+_FAULTS = {"cuda": "CUDA failed: ", "nccl": "NCCL failed: ", "timeout": "nccl-tests gave up: "}
 
 
 def judge_data(verdicts: Verdicts, nccl: Nccl) -> None:
@@ -56,9 +57,8 @@ def judge_hangs(verdicts: Verdicts, nccl: Nccl) -> None:
         hung = next((each for each in nccl.of(what) if each.ending == "hung"), None)
         final = nccl.final(what)
         if hung:
-            verdicts.found(
-                Verdict.FAIL, part=part.collective(what), text=_hang(nccl, hung), action=_after_hang(nccl, hung)
-            )
+            text, action = _hang(nccl, hung)
+            verdicts.found(Verdict.FAIL, part=part.collective(what), text=text, action=action)
         elif final.ending == "slow" or final.test is None:
             _not_measured(verdicts, nccl, what, "")
         else:
@@ -72,7 +72,8 @@ def judge_completeness(verdicts: Verdicts, nccl: Nccl, baseline: Baseline) -> No
         faulty = next((each for each in nccl.of(what) if each.ending == "faulty"), None)
         if faulty:
             remedy = "see the kernel log for the GPU's Xid; restart the node and measure it again"
-            verdicts.found(Verdict.FAIL, part=part.collective(what), text=_fault(faulty), action=remedy)
+            begin = _FAULTS.get(faulty.test.faults[0].kind, "") if faulty.test else ""
+            verdicts.found(Verdict.FAIL, part=part.collective(what), text=f"{begin}{faulty.why}", action=remedy)
         elif final.ending != "whole":
             _not_measured(verdicts, nccl, what, "result")
         else:
@@ -107,24 +108,20 @@ def judge_devices(verdicts: Verdicts, nccl: Nccl, gpus: Gpus) -> None:
 
 def strange_devices(test: NcclTest, gpus: Gpus) -> str:
     """What the list of ranks of a launch has that the node has not; empty where they agree."""
-    addresses = [each for gpu in gpus.devices if not isinstance(each := gpu.address, Unknown)]
+    addresses = [each.casefold() for gpu in gpus.devices if not isinstance(each := gpu.address, Unknown)]
     names = {each.casefold() for gpu in gpus.devices if not isinstance(each := gpu.name, Unknown)}
     seen: dict[str, int] = {}
     for device in test.devices:
-        bus = device.bus.casefold().removeprefix("0x")
+        bus = device.bus.casefold().removeprefix("0x")  # "1b" or "0000:1b:00"
         if bus in seen:
             return f"ranks {seen[bus]} and {device.rank} are on one GPU ({device.bus})"
         seen[bus] = device.rank
-        if addresses and not any(_is_at(bus, address) for address in addresses):
+        at = [each.startswith(bus) if ":" in bus else each.split(":")[1] == bus for each in addresses]
+        if at and not any(at):
             return f"rank {device.rank} is on {device.bus}, where this node has no GPU"
         if names and not any(name in device.model.casefold() or device.model.casefold() in name for name in names):
             return f"rank {device.rank} is on a {device.model}, and this node has {', '.join(sorted(names))}"
     return ""
-
-
-def _is_at(bus: str, address: str) -> bool:
-    """Whether the bus of a rank ("1b", "0000:1b:00") is the one of a PCI address."""
-    return address.casefold().startswith(bus) if ":" in bus else address.split(":")[1].casefold() == bus
 
 
 def judge_bandwidth(
@@ -205,44 +202,28 @@ def no_version(verdicts: Verdicts, nccl: Nccl) -> bool:
 
 
 def _not_measured(verdicts: Verdicts, nccl: Nccl, what: str, quantity: str, *, whose: Part | None = None) -> None:
-    """What a launch did not give, and which check says why."""
+    """What a launch did not give, and which check says why; none where no other says more than this one."""
     final = nccl.final(what)
+    blocked_by = "nccl.complete" if final.ending == "faulty" else ""
+    if final.ending == "hung" or (final.test is None and any(each.ending == "hung" for each in nccl.all)):
+        blocked_by = "nccl.hang"
     verdicts.unknown(
         part=whose or part.collective(what),
         quantity=quantity,
         reason=final.why,
         action=final.next_step,
-        blocked_by=_blocked_by(nccl, final),
+        blocked_by=blocked_by,
         lacks=final.ran.lacks,
     )
 
 
-def _blocked_by(nccl: Nccl, final: Outcome) -> str:
-    """The check that reports why this launch gave nothing; empty where no other says more than this one."""
-    if final.ending == "hung" or (final.test is None and any(each.ending == "hung" for each in nccl.all)):
-        return "nccl.hang"
-    return "nccl.complete" if final.ending == "faulty" else ""
-
-
-def _nvls_alone_hangs(nccl: Nccl, hung: Outcome) -> bool:
-    return hung.what == ALL_REDUCE and nccl.final(RING).ending == "whole"
-
-
-def _hang(nccl: Nccl, hung: Outcome) -> str:
-    stuck = f"; it cannot be killed: {hung.ran.stuck[0]}" if hung.ran.stuck else ""
-    ring = "; it ends with NCCL_ALGO=Ring, so NVLS hangs" if _nvls_alone_hangs(nccl, hung) else ""
-    return f"hung: {hung.why}{ring}{stuck}"
-
-
-def _after_hang(nccl: Nccl, hung: Outcome) -> str:
+def _hang(nccl: Nccl, hung: Outcome) -> tuple[str, str]:
+    """What hangs, and what to do."""
+    text, action = f"hung: {hung.why}", f"{_FABRIC}; restart the node and measure it again"
+    if hung.what == ALL_REDUCE and nccl.final(RING).ending == "whole":
+        text += "; it ends with NCCL_ALGO=Ring, so NVLS hangs"
+        action = "restart nvidia-fabricmanager with no job on the node; it must be of the driver's version"
     if hung.ran.stuck:
-        return "restart the node; see the kernel log for what the driver waits for"
-    if _nvls_alone_hangs(nccl, hung):
-        return "restart nvidia-fabricmanager with no job on the node; it must be of the driver's version"
-    return f"{_FABRIC}; restart the node and measure it again"
-
-
-def _fault(faulty: Outcome) -> str:
-    fault = faulty.test.faults[0] if faulty.test else None
-    words = {"cuda": "CUDA failed: ", "nccl": "NCCL failed: ", "timeout": "nccl-tests gave up: ", "gpus": ""}
-    return f"{words[fault.kind] if fault else ''}{faulty.why}"
+        text += f"; it cannot be killed: {hung.ran.stuck[0]}"
+        action = "restart the node; see the kernel log for what the driver waits for"
+    return text, action

@@ -8,7 +8,7 @@ from typing import Literal
 from nodegate.errors import CannotMeasure
 from nodegate.launchers import LAUNCHERS
 from nodegate.measure.program_run import count_asked
-from nodegate.records.program_run import LaunchPlan, ProgramRun
+from nodegate.records.program_run import ProgramRun
 from nodegate.text import some
 from nodegate.tools import nccl_tests
 from nodegate.tools.nccl_tests import NcclTest
@@ -116,7 +116,7 @@ class Launched:
         return {"tool": "nccl-tests", **known, **sizes, **more}
 
 
-def limit_of(ran: ProgramRun) -> str:
+def _limit_of(ran: ProgramRun) -> str:
     """The time limit of a launch, in words."""
     return "its time limit" if ran.plan.limit_s is None else f"{ran.plan.limit_s:g} s"
 
@@ -128,7 +128,7 @@ def sweep_s(turns: int, size_bytes: int, gb_per_s: float) -> float:
 
 def timed_out(ran: ProgramRun, test: NcclTest | None, see: str) -> tuple[Ending, str, str]:
     """What ended at its limit: a hang, unless its rows show that it progressed and needs more time; why, what to do."""
-    limit = f"did not end within {limit_of(ran)}"
+    limit = f"did not end within {_limit_of(ran)}"
     if test and test.faults:
         limit += f", after: {test.faults[0].text}"
     if test is None or not test.rows:
@@ -170,9 +170,11 @@ def read_test(ran: ProgramRun) -> tuple[NcclTest | None, Ending, str, str]:
     if ran.cannot:
         return None, "refused", ran.why_not, ran.next_step or _AGAIN
     try:
-        test = _all_ranks(ran, nccl_tests.parse(ran.stdout, without_begun(ran.stderr), collective=ran.what))
+        test = nccl_tests.parse(ran.stdout, _without_begun(ran.stderr), collective=ran.what)
     except CannotMeasure as said:
         return None, *_without_table(ran, said.reason)
+    if _LEFT_OUT in ran.stdout and test.devices:  # of the lines of ranks the last one is there
+        test = replace(test, ranks=max(device.rank for device in test.devices) + 1)
     return test, *_ended(ran, test)
 
 
@@ -197,22 +199,15 @@ def _without_table(ran: ProgramRun, unread: str) -> tuple[Ending, str, str]:
         return timed_out(ran, None, _SEE)
     refused = refusal(f"{ran.stdout}\n{ran.stderr}")
     if ran.timed_out:
-        return "refused", *never_began(ran, (ran.plan.launch or LaunchPlan("")).count, refused)
+        return "refused", *_never_began(ran, refused)
     if refused:
         return "refused", *refused
     code = f" (exit code {ran.exit_code})" if ran.exit_code else ""
-    last = printable((without_begun(ran.stderr).strip().splitlines() or [""])[-1].encode(), 120)
+    last = printable((_without_begun(ran.stderr).strip().splitlines() or [""])[-1].encode(), 120)
     return "incomplete", f"{unread}{code}{f': {last}' if last and last not in unread else ''}", _AGAIN
 
 
-def _all_ranks(ran: ProgramRun, test: NcclTest) -> NcclTest:
-    """With the number of ranks if lines of ranks were left out of the evidence: the last one is there."""
-    if _LEFT_OUT not in ran.stdout or not test.devices:
-        return test
-    return replace(test, ranks=max(device.rank for device in test.devices) + 1)
-
-
-def without_begun(stderr: str) -> str:
+def _without_begun(stderr: str) -> str:
     """Without the lines by which nodegate's shell around the ranks says where they begin."""
     return _BEGUN.sub("", stderr)
 
@@ -226,25 +221,15 @@ def refusal(text: str) -> tuple[str, str] | None:
     return None
 
 
-def never_began(ran: ProgramRun, count: int, refused: tuple[str, str] | None) -> tuple[str, str]:
-    """Why a launch ended at its limit before a GPU was listed, and what to do: a matter of the launcher, not of a GPU.
-
-    Args:
-        ran: the launch.
-        count: how many nodes it has.
-        refused: what the launcher said of it.
-    """
-    hosts = sorted(set(_BEGUN.findall(ran.stderr)))
+def _never_began(ran: ProgramRun, refused: tuple[str, str] | None) -> tuple[str, str]:
+    """Why a launch ended at its limit before a GPU was listed, and what to do: it is the launcher, not a GPU."""
+    hosts, nodes = sorted(set(_BEGUN.findall(ran.stderr))), ran.plan.launch.count if ran.plan.launch else 0
     began = f"ranks began on {some(hosts, _SHOWN)}" if hosts else "no rank began"
-    where = f"{began} ({len(hosts)} of {count} nodes)"
-    limit = f"no GPU was listed within {limit_of(ran)}: {where}"
+    limit = f"no GPU was listed within {_limit_of(ran)}: {began} ({len(hosts)} of {nodes} nodes)"
     if refused:
         return f"{limit}; {refused[0]}", refused[1]
-    first = [_first(ran.stdout), _first(without_begun(ran.stderr))]
-    said = "; ".join(f"it says: {line}" for line in first if line)
-    return f"{limit}{f'; {said}' if said else ', and nothing was printed'}", _OF_LAUNCHER
-
-
-def _first(text: str) -> str:
-    """The first line that says something."""
-    return next((printable(line.encode(), 160) for line in text[:65536].splitlines() if line.strip(" #-\t\r")), "")
+    said = []
+    for text in (ran.stdout, _without_begun(ran.stderr)):
+        first = next((line for line in text[:65536].splitlines() if line.strip(" #-\t\r")), "")
+        said += [f"it says: {printable(first.encode(), 160)}"] if first else []
+    return f"{limit}; {'; '.join(said)}" if said else f"{limit}, and nothing was printed", _OF_LAUNCHER

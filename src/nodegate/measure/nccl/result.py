@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from nodegate.errors import CannotMeasure
+from nodegate.errors import CannotMeasure, tried
 from nodegate.measure.nccl.launches import ALL_REDUCE, BY_WHAT, LAUNCHES, RING, Ending, Launched, gaps, timed_out
 from nodegate.measure.program_run import not_run, reason
 from nodegate.metric import Metric, joined
@@ -95,19 +95,18 @@ def parse(attempts: Sequence[Attempt]) -> Nccl:
     Raises:
         CannotMeasure: no launch of any attempt ran, and all lacked the same.
     """
-    tried = [each for attempt in attempts for each in (attempt.runs or (attempt,)) if attempt.runs or attempt.cannot]
-    if not tried:
+    attempts = [attempt for attempt in attempts if attempt.runs or attempt.cannot]
+    all_runs = [each for attempt in attempts for each in (attempt.runs or (attempt,))]
+    if not all_runs:
         raise CannotMeasure("nothing was run", next_step=_AGAIN)
-    if all(each.cannot for each in tried) and len({each.lacks for each in tried}) == 1:
-        raise reason(tried[0])
-    return Nccl(tuple(_attempt(attempt) for attempt in attempts if attempt.runs or attempt.cannot))
-
-
-def _attempt(attempt: Attempt) -> tuple[Outcome, ...]:
-    """One outcome for each planned launch, in their order: one without output is not forgotten."""
-    ran_of = {ran.what: ran for ran in attempt.runs}
-    whole = reason(attempt) if attempt.cannot else _NOT_RUN
-    return tuple(_outcome(ran_of.get(launch.what) or not_run(launch.what, whole)) for launch in LAUNCHES)
+    if all(each.cannot for each in all_runs) and len({each.lacks for each in all_runs}) == 1:
+        raise reason(all_runs[0])
+    found = []
+    for attempt in attempts:  # one outcome for each planned launch, in their order: one without output is not forgotten
+        ran_of = {ran.what: ran for ran in attempt.runs}
+        why = reason(attempt) if attempt.cannot else _NOT_RUN
+        found.append(tuple(_outcome(ran_of.get(each.what) or not_run(each.what, why)) for each in LAUNCHES))
+    return Nccl(tuple(found))
 
 
 def _outcome(ran: ProgramRun) -> Outcome:
@@ -120,32 +119,22 @@ def _read(ran: ProgramRun) -> tuple[NcclTest | None, Ending, str, str]:
     if ran.cannot:
         return None, "incomplete", ran.cannot, ran.next_step or _AGAIN
     collective = BY_WHAT[ran.what].collective
-    try:
-        test: NcclTest | None = nccl_tests.parse(ran.stdout, ran.stderr, collective=collective)
-        unread = ""
-    except CannotMeasure as said:
-        test, unread = None, said.reason
+    test = tried(lambda: nccl_tests.parse(ran.stdout, ran.stderr, collective=collective))
     if ran.timed_out:
-        return test, *timed_out(ran, test, _OURS)
-    if test is None:
-        return test, "incomplete", f"{unread}{_how_it_ended(ran)}", _AGAIN
-    if test.faults:
-        return test, *_faulty(test.faults[0])
+        known = None if isinstance(test, CannotMeasure) else test
+        return known, *timed_out(ran, known, _OURS)
+    if isinstance(test, CannotMeasure):
+        code = "" if ran.exit_code in (0, None) else f" (exit code {ran.exit_code})"
+        if ran.exit_code in (126, 127):
+            code = f" ({ran.stderr.strip()[:120] or 'the program could not be started'})"
+        return None, "incomplete", f"{test.reason}{code}", _AGAIN
+    if test.faults:  # CUDA or NCCL failed: the first report is the decisive one
+        fault = test.faults[0]
+        text = fault.text if isinstance(fault.rank, Unknown) else f"{fault.text} (rank {fault.rank})"
+        if fault.is_out_of_memory:
+            return test, "incomplete", text, "check which process uses GPU memory (idle.processes, nvidia-smi)"
+        return test, "faulty", text, _OURS
     doubts = gaps(ran, test, collective)
     if ran.exit_code and not (test.corrupt and ran.exit_code in (1, 7)):  # wrong data: 7, or 1 before version 2.17.5
         doubts.append(f"exit code {ran.exit_code}")
     return (test, "incomplete", "; ".join(doubts), _AGAIN) if doubts else (test, "whole", "", "")
-
-
-def _faulty(fault: nccl_tests.Fault) -> tuple[Ending, str, str]:
-    """CUDA or NCCL failed: the first report is the decisive one."""
-    text = fault.text if isinstance(fault.rank, Unknown) else f"{fault.text} (rank {fault.rank})"
-    if fault.is_out_of_memory:
-        return "incomplete", text, "check which process uses GPU memory (idle.processes, nvidia-smi)"
-    return "faulty", text, _OURS
-
-
-def _how_it_ended(ran: ProgramRun) -> str:
-    if ran.exit_code in (126, 127):
-        return f" ({ran.stderr.strip()[:120] or 'the program could not be started'})"
-    return "" if ran.exit_code in (0, None) else f" (exit code {ran.exit_code})"
