@@ -71,7 +71,9 @@ def test_host_to_device(
     Loading data and checkpoints waits for it. Half of the lanes give half of the rate: 27 GB/s is what a Gen5 x8 or a
     Gen4 x16 link gives. One GPU copies at a time, from memory beside it, by its copy engine. Source: nvbandwidth.
     """
-    host_findings.judge_host(TO_DEVICE, gpu_copies, gpus, baseline=baseline, peers=peers, verdicts=verdicts)
+    findings.missing(gpu_copies, TO_DEVICE, verdicts)
+    rates = gpu_copies.named(TO_DEVICE)
+    host_findings.judge_rates(rates, gpu_copies, gpus, baseline=baseline, peers=peers, verdicts=verdicts)
 
 
 def test_device_to_host(
@@ -81,7 +83,9 @@ def test_device_to_host(
 
     Checkpoints and offloading wait for it. A link can be bad in one direction alone. Source: nvbandwidth.
     """
-    host_findings.judge_host(TO_HOST, gpu_copies, gpus, baseline=baseline, peers=peers, verdicts=verdicts)
+    findings.missing(gpu_copies, TO_HOST, verdicts)
+    rates = gpu_copies.named(TO_HOST)
+    host_findings.judge_rates(rates, gpu_copies, gpus, baseline=baseline, peers=peers, verdicts=verdicts)
 
 
 @pytest.mark.tier("delivery")

@@ -127,8 +127,8 @@ def test_rails(
             quantity=what,
             observed=float(f"{metric.best:.5g}"),
             unit=metric.unit,
-            limit=shared.limit,
-            note=shared.note,
+            limit=shared[0],
+            note=shared[1],
             action=saying.LEAF,
             metric=metric.name,
         )

@@ -18,8 +18,7 @@ from lab.processes import children_of, odd_seconds, running, tell, wait_until
 from nodegate.errors import CannotMeasure, Unreachable, UsageError
 from nodegate.node import Connection, Node
 from nodegate.toolbox import toolbox as module
-from nodegate.toolbox.container import argv_in
-from nodegate.toolbox.found import parse_found
+from nodegate.toolbox.found import argv_in, parse_found
 from nodegate.toolbox.settings import Image, tool_settings
 from nodegate.toolbox.tool_list import NAMES, USUAL_FOLDERS, how_to_get, how_to_start
 from nodegate.toolbox.toolbox import Tool, Toolbox

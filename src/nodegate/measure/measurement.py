@@ -43,8 +43,7 @@ class Pool(Protocol):
     def at_once(self, jobs: Mapping[str, Callable[[], T]]) -> dict[str, T | CannotMeasure]:
         """Do all jobs at the same time; returns when the last has ended. A job's failure concerns only that job.
 
-        Args:
-            jobs: what to do, by a name that is used in messages (a node, or "gpu01 mlx5_0 - gpu02 mlx5_0").
+        Their names are used in messages: a node, or "gpu01 mlx5_0 - gpu02 mlx5_0".
         """
         ...
 
@@ -69,12 +68,9 @@ class Measured(Protocol):
 
 @dataclass(frozen=True)
 class Inapplicable:
-    """Why a measurement does not apply to a node.
+    """Why a measurement does not apply to a node; `witness` says that it is by design, without one it is left open.
 
-    Args:
-        reason: in words.
-        is_split: whether its GPUs are split: by design where the site says so, else left open.
-        witness: who says that it is by design; without one it is left open.
+    `is_split`: its GPUs are split, by design where the site says so.
     """
 
     reason: str

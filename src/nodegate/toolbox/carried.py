@@ -39,12 +39,8 @@ _NAME = re.compile(r"[^\0-\x1f\x7f]{1,255}")
 class Carried:
     """The content of --tools DIR. Read at creation, packed when it is first sent. Safe to use from several threads.
 
-    Attributes:
-        names: the tools in it.
-        paths: tool -> its path below the folder.
-        cublas: the folders below it with a cuBLAS, for the burn.
-        libraries: folders below it with shared libraries, which the tools find (LD_LIBRARY_PATH).
-        size_bytes: all its files together.
+    `paths` are those of its tools below the folder, by their `names`; `cublas` the folders below it with a cuBLAS, for
+    the burn, and `libraries` those with shared libraries, which the tools find (LD_LIBRARY_PATH).
 
     Raises:
         UsageError: it is not a folder, has neither a tool nor cuBLAS, is too large, or has what cannot be brought.

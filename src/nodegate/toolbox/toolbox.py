@@ -10,8 +10,7 @@ from nodegate.errors import CannotMeasure, tried
 from nodegate.node import Node
 from nodegate.node_settings.table import OWN_KERNELS
 from nodegate.toolbox.carried import ORIGIN, Brought, Carried, bring
-from nodegate.toolbox.container import look_inside
-from nodegate.toolbox.found import Found, look
+from nodegate.toolbox.found import Found, look, look_inside
 from nodegate.toolbox.settings import tool_settings
 from nodegate.toolbox.tool_list import MPI, NAMES, USUAL_FOLDERS, CublasPlaces, how_to_get, how_to_start, lacks
 from nodegate.transport.session import Session

@@ -14,7 +14,7 @@ from statistics import median
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.text import shown
-from nodegate.unknown import Unknown
+from nodegate.unknown import known, unread
 
 MAX_TEXT = 64 << 20
 MAX_TIMES = 1 << 20  # of one size, over all processes
@@ -61,16 +61,11 @@ def parse(written: str) -> NcclReport:
 def _medians(row: Mapping[str, object]) -> tuple[float, ...]:
     """The median time of every process; none at all if one of them is not a list of numbers."""
     processes = _list(_object(row.get("out_of_place_per_iter")).get("per_process_max_times_us"))
-    found = []
-    count = 0
-    for process in processes:
-        times = [read.real(each) for each in _list(process)[:MAX_TIMES]]
-        known = [time for time in times if not isinstance(time, Unknown)]
-        count += len(times)
-        if not known or len(known) < len(times) or count > MAX_TIMES:
-            return ()
-        found.append(median(known))
-    return tuple(found)
+    if sum(len(_list(process)) for process in processes) > MAX_TIMES:
+        return ()
+    times = [[read.real(each) for each in _list(process)] for process in processes]
+    whole = all(each and unread(*each) is None for each in times)
+    return tuple(median(known(each)) for each in times) if whole else ()
 
 
 def _object(value: object) -> Mapping[str, object]:

@@ -136,8 +136,7 @@ class GpuLoad(MeasuredGpu):
     def settled(self) -> tuple[Window, ...]:
         """The windows in which it computed for most of the time, once clocks and temperatures have settled."""
         windows = self.under_load
-        end_s = max((each.start_s for each in windows), default=0.0)
-        first_s = min(SETTLED_S, end_s / 5)
+        first_s = min(SETTLED_S, max((each.start_s for each in windows), default=0.0) / 5)
         return tuple(each for each in windows if each.start_s >= first_s and 2 * each.load >= each.count)
 
     @property
@@ -319,9 +318,5 @@ def _numbers(listed: Sequence[object]) -> tuple[float, ...]:
 
 
 def _reasons(data: Mapping[str, object]) -> Mapping[int, int]:
-    found: dict[int, int] = {}
-    for written in data:
-        bit, samples = read.integer_in(written), read.integer(data, written)
-        if not isinstance(bit, Unknown) and not isinstance(samples, Unknown) and bit > 0 < samples:
-            found[bit] = samples
-    return found
+    found = ((value_or(read.integer_in(bit), 0), value_or(read.integer(data, bit), 0)) for bit in data)
+    return {bit: samples for bit, samples in found if bit > 0 < samples}

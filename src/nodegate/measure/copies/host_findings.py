@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from nodegate.baseline.baseline import Baseline
 from nodegate.measure.copies.document import ALONE, GpuCopies, LinkAbove
-from nodegate.measure.copies.findings import RESEAT, missing
+from nodegate.measure.copies.findings import RESEAT
 from nodegate.measure.copies.result import Copies
 from nodegate.measure.own_program import facts_by_index
 from nodegate.metric import Metric
@@ -39,22 +39,14 @@ class Design:
     carried: float | None = None
 
 
-def judge_host(
-    name: str, copies: Copies, gpus: Gpus, *, baseline: Baseline, peers: NodePeers, verdicts: Verdicts
+def judge_rates(
+    metrics: Sequence[Metric], copies: Copies, gpus: Gpus, *, baseline: Baseline, peers: NodePeers, verdicts: Verdicts
 ) -> None:
-    """The rates of host copies in one direction, each in the words of PCIe and beside the link that NVML saw.
+    """Rates of host copies, ours or nvbandwidth's, each in the words of PCIe and beside the link that NVML saw.
 
     Besides baseline, fleet and past, half of what the link carries is asked for: a rate that half of its lanes would
     give as well is no rate of that link.
     """
-    missing(copies, name, verdicts)
-    judge_rates(copies.named(name), copies, gpus, baseline=baseline, peers=peers, verdicts=verdicts)
-
-
-def judge_rates(
-    metrics: Sequence[Metric], copies: Copies, gpus: Gpus, *, baseline: Baseline, peers: NodePeers, verdicts: Verdicts
-) -> None:
-    """Rates of host copies, ours or nvbandwidth's."""
     known = facts_by_index(gpus, copies.gpus)
     for metric, found in assessments(metrics, baseline=baseline, peers=peers):
         index = int(metric.device.removeprefix("GPU ")) if metric.device else None  # none: the median of all

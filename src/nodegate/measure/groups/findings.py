@@ -112,8 +112,7 @@ def part_of(what: str) -> Part:
 def not_measured(verdicts: Verdicts, groups: NcclGroups, what: str, quantity: str) -> None:
     """What a collective did not give, and which check says why."""
     reason, step = why_not(groups, what)
-    hung = any(run.ending in {"hung", "faulty"} for run in groups.of(what))
-    blocked_by = "nccl_groups.hang" if hung else ""
+    blocked_by = "nccl_groups.hang" if any(run.ending in {"hung", "faulty"} for run in groups.of(what)) else ""
     verdicts.unknown(part=part_of(what), quantity=quantity, reason=reason, action=step, blocked_by=blocked_by)
 
 

@@ -30,9 +30,8 @@ KEPT_S = 24 * 3600.0  # the longest life of the keeper on a node
 class LaunchSession:
     """A context manager: at its end nothing is left on any node.
 
-    Attributes:
-        members: the nodes that can take part, in the order of the inventory.
-        version: of nccl-tests, from the last launch; empty before.
+    `members` are the nodes that can take part, in the order of the inventory; `version` is that of nccl-tests, from the
+    last launch.
     """
 
     def __init__(self, targets: Sequence[Target], pool: Pool) -> None:
@@ -61,10 +60,9 @@ class LaunchSession:
     def __exit__(self, *_: object) -> None:
         """End the keepers, each of which ends the processes with its mark; all at once, because each takes a moment."""
         keepers, self._keepers = self._keepers, {}
-        if keepers and not self._pool.cancelled:  # otherwise their sessions end, and they with them
-            self._pool.at_once(
-                {name: keeper.stop for name, keeper in keepers.items()}
-            )  # one that is lost ends by itself
+        stops = {name: keeper.stop for name, keeper in keepers.items()}
+        if stops and not self._pool.cancelled:  # otherwise their sessions end, and they with them
+            self._pool.at_once(stops)  # one that is lost ends by itself
 
     @property
     def runs(self) -> Runs:
@@ -106,12 +104,9 @@ class LaunchSession:
         # Each has the mark of the run, by which a keeper finds all processes, and a number of its own.
         marks = {group.name: f"{self._mark}-{self._launched + place}-" for place, group in enumerate(wave, 1)}
         self._launched += len(wave)
-        done = self._pool.at_once(
-            {
-                group.name: partial(launching.run_group, launch, group, self._of(group), marks[group.name])
-                for group in wave
-            }
-        )
+        run_group = partial(launching.run_group, launch)
+        jobs = {each.name: partial(run_group, each, self._of(each), marks[each.name]) for each in wave}
+        done = self._pool.at_once(jobs)
         found: dict[Group, GroupRun] = {}
         bad: list[tuple[Target, str]] = []
         for group in wave:
@@ -134,9 +129,8 @@ class LaunchSession:
         """Clean up if a launch did not end by itself; what cannot be ended is reported on its node."""
         if not bad:
             return
-        done = self._pool.at_once(
-            {target.node.name: partial(launching.sweep_node, target, mark) for target, mark in bad}
-        )
+        jobs = {target.node.name: partial(launching.sweep_node, target, mark) for target, mark in bad}
+        done = self._pool.at_once(jobs)
         for group in wave:
             for name, place in self._places[group.name, what]:
                 stuck = done.get(name)

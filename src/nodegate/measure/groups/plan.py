@@ -14,7 +14,7 @@ from typing import Literal
 
 # apart: the whole fleet in one launch, each node with itself only. part: of a group that failed.
 Kind = Literal["pair", "rack", "fleet", "apart", "part"]
-PAIR, RACK, FLEET, PART = "pair", "rack", "fleet", "part"
+PAIR, PART = "pair", "part"
 _WITHOUT = " without "
 
 

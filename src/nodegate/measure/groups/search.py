@@ -131,8 +131,7 @@ class Boundaries:
         racks = {self._ties.rack(name) for name in smallest}
         if len(smallest) > 1 and (len(racks) > 1 or len(smallest) * 2 >= len(whole)):
             return Boundary("many", whole)
-        rest = [name for name in whole if name not in smallest]
-        instead = rest[: len(smallest)]
+        instead = [name for name in whole if name not in smallest][: len(smallest)]
         if not self._may_go_on() or not self._fails([name for name in whole if name not in instead]):
             return Boundary("many", whole)
         return Boundary("node" if len(smallest) == 1 else "uplinks", smallest)

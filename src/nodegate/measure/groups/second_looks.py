@@ -83,8 +83,7 @@ class PairsAgain:
 
     def good_over_racks(self, what: str) -> float:
         """The median of good pairs over two racks, in GB/s; 0 where none was launched."""
-        speeds = [self.tour.speed(group, what) for group in self._good_pairs]
-        return median(speeds or [0.0])
+        return median([self.tour.speed(group, what) for group in self._good_pairs] or [0.0])
 
     def _good_ones_over_racks(self, good: Iterable[str]) -> list[Group]:
         """Good nodes of different racks with each other."""

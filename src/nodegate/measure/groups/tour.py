@@ -65,8 +65,7 @@ class Tour:
 
     def pairs(self) -> frozenset[str]:
         """Every pair with every collective; the nodes that are then known to be good."""
-        groups = pairs_by_rack(self.names, self.ties.rack_of)
-        runs = self.all(groups)
+        runs = self.all(pairs_by_rack(self.names, self.ties.rack_of))
         well = {name for group, run in runs.items() if run.is_well for name in group.nodes}
         bad = {group: run for group, run in runs.items() if not run.is_well}
         if bad:
@@ -216,8 +215,7 @@ class Tour:
             concerned = found.concerned(variant).difference(blamed)
             paths = [name for name in variant.nodes if name in concerned]
             said = found.said(variant, self.ties, word)
-            noted = partial(replace, blamed=_first(blamed), paths=_first(paths), searched=said)
-            self.note_all(variant, noted)
+            self.note_all(variant, partial(replace, blamed=_first(blamed), paths=_first(paths), searched=said))
             for collective in COLLECTIVES:
                 for name in concerned:
                     self._launch_session.note(variant, collective, partial(replace, concerned=True), name)

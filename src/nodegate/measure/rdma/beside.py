@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 
 from nodegate.baseline.baseline import Baseline
@@ -27,34 +27,12 @@ _SIBLINGS = 3  # other rails of a node that met the same partner, from which on 
 _FARTHER = "as far as one more tier of switches, on all rails of this node alike"
 
 
-@dataclass(frozen=True)
-class SharedRail:
-    """Whether a node's number is low because its rail is: on how many of the nodes, and what the other rails reach.
+def shared_rail(metric: Metric, baseline: Baseline, peers: NodePeers) -> tuple[NumberLimit, str] | None:
+    """What a node's number would have to reach by the other rails, where many nodes share that it does not.
 
-    `reference` is the median of the other rails, `bound` what this one would have to reach. `slow` are the nodes on
-    which it does not; all of them, where the rail as a whole is behind: then `whole` is set.
+    And on how many of the nodes it does not, with the median of the other rails. None where the number is good or a
+    single one, or where too few tell.
     """
-
-    reference: float
-    bound: float
-    slow: int
-    nodes: int
-    whole: bool
-
-    @property
-    def limit(self) -> NumberLimit:
-        """What the rail would have to reach, by the others."""
-        return Limit(round(self.bound, 3), "Gb/s", "the other rails", AT_LEAST, LimitKind.FLEET)
-
-    @property
-    def note(self) -> str:
-        """On how many nodes it does not, and what the others reach."""
-        which = "the whole rail, " if self.whole else "so "
-        return f"{which}on {self.slow} of {self.nodes} nodes; the other rails reach {self.reference:.4g} Gb/s"
-
-
-def shared_rail(metric: Metric, baseline: Baseline, peers: NodePeers) -> SharedRail | None:
-    """What many nodes share on the rail of a number; None where it is a good one, a single one, or too few tell."""
     margins = Margins.of(baseline)
     group, devices = peers.group(metric, margins), peers.of_devices(metric)
     others = [median(each.values()) for device, each in devices.items() if device != metric.device]
@@ -69,14 +47,19 @@ def shared_rail(metric: Metric, baseline: Baseline, peers: NodePeers) -> SharedR
     if median(own) < bounds[0] and metric.judged < bounds[0]:
         slow = sum(value < bounds[0] for value in own)
         if slow >= _WHOLE * nodes:
-            return SharedRail(reference, bounds[0], slow, nodes, whole=True)
+            return _shared(bounds[0], f"the whole rail, on {slow} of {nodes}", reference)
     if metric.judged >= bounds[1]:
         return None
     counts = {device: sum(value < bounds[1] for value in each.values()) for device, each in devices.items()}
     mine = counts.pop(metric.device, 0)
     if mine < _NODES or max(counts.values(), default=0) * _OF_OTHERS > mine:
         return None
-    return SharedRail(reference, bounds[1], mine, nodes, whole=False)
+    return _shared(bounds[1], f"so on {mine} of {nodes}", reference)
+
+
+def _shared(bound: float, which: str, reference: float) -> tuple[NumberLimit, str]:
+    limit: NumberLimit = Limit(round(bound, 3), "Gb/s", "the other rails", AT_LEAST, LimitKind.FLEET)
+    return limit, f"{which} nodes; the other rails reach {reference:.4g} Gb/s"
 
 
 def nearest(metric: Metric, baseline: Baseline) -> Metric:

@@ -242,8 +242,7 @@ def say_unsteady(
 
 def say_missing(verdicts: Verdicts, runs: Sequence[LinkRun], metrics: Sequence[Metric]) -> None:
     """The devices that were tried in one test without a number, and why."""
-    have = {metric.device for metric in metrics}
-    for device in sorted({run.device for run in runs} - have):
+    for device in sorted({run.device for run in runs} - {metric.device for metric in metrics}):
         first = next(run for run in runs if run.device == device)
         reason, step = "no run", "measure this node again"
         if first.trouble is not None:
