@@ -61,6 +61,10 @@ class Measured(Protocol):
         """Every number that can be compared with a baseline, the fleet and the past."""
         ...
 
+
+class ByName(Measured):
+    """A result whose numbers are asked for by their names."""
+
     def named(self, *names: str) -> tuple[Metric, ...]:
         """The metrics of these names."""
         return tuple(metric for metric in self.metrics if metric.name in names)

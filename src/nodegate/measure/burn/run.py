@@ -16,7 +16,7 @@ from nodegate.measure.burn import document as burn_document
 from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
 from nodegate.measure.burn.power import in_first
 from nodegate.measure.durations import Durations
-from nodegate.measure.measurement import Measured, Measurement, Target, no_gpus, on_each_node, suspects_alone
+from nodegate.measure.measurement import ByName, Measurement, Target, no_gpus, on_each_node, suspects_alone
 from nodegate.measure.own_program import by_another, by_index, read_attempts, run_another, run_own
 from nodegate.measure.program_run import check_end, unended
 from nodegate.metric import Metric, joined
@@ -63,7 +63,7 @@ class OtherRun:
 
 
 @dataclass(frozen=True)
-class Burn(Measured):
+class Burn(ByName):
     """The burns of a node: the first, and those of a suspect that was measured again.
 
     `runs` are the attempts with a document, in order; `failed` says why others have none. `others` are the runs of

@@ -11,7 +11,7 @@ from typing import Literal
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.plan import PAIR, PART, whole_of
-from nodegate.measure.measurement import Measured
+from nodegate.measure.measurement import ByName
 from nodegate.measure.nccl.launches import Launched, read_test
 from nodegate.measure.program_run import reason
 from nodegate.metric import Metric, Statistic
@@ -77,7 +77,7 @@ class GroupRun(Launched):
 
 
 @dataclass(frozen=True)
-class NcclGroups(Measured):
+class NcclGroups(ByName):
     """All launches of a node. `alone` says why there were none: no other node is like this one."""
 
     node: str

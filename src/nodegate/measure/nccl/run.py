@@ -123,9 +123,10 @@ def _launches(target: Target, pool: Pool) -> Sequence[ProgramRun]:
         gpus, joined = gpu_count(target.facts), links(target.facts)
     except CannotMeasure as said:
         return [not_run(launch.what, said) for launch in LAUNCHES]
-    chosen, first = sweep(target.durations, nvlink=joined == "switched"), ()
     if joined == "direct":
         chosen, first = _by_first_size(target, gpus)
+    else:
+        chosen, first = sweep(target.durations, nvlink=joined == "switched"), ()
     done: list[ProgramRun] = []
     stop: CannotMeasure | None = None
     for launch in LAUNCHES:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from nodegate.errors import CannotMeasure, tried
-from nodegate.measure.measurement import Measured
+from nodegate.measure.measurement import ByName
 from nodegate.measure.program_run import count_asked, reason
 from nodegate.measure.rdma.asked import AT_ONCE, SIZE, fabric_asked, is_unconfirmed, sends, unlike_asked, unlike_counted
 from nodegate.metric import Metric, Statistic
@@ -92,7 +92,7 @@ class LinkRun:
 
 
 @dataclass(frozen=True)
-class RdmaBandwidth(Measured):
+class RdmaBandwidth(ByName):
     """All runs of a node. `planned` are the rails that were to be measured; `partners` how many nodes it could meet.
 
     `missing` are rails in service that could not be measured, with the reason; `failed` says why an attempt as a whole
