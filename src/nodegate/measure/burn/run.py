@@ -114,15 +114,12 @@ def parse(attempts: Sequence[Attempt]) -> Burn:
 
 def burn_of(target: Target) -> tuple[ProgramRun, ...]:
     """Burn all GPUs of a node with nodegate's program, then with gpu_burn if it is installed and the burn is long."""
-    seconds, cublas = target.durations.burn_s, target.tools.cublas()
-    places = {"places": [list(each) for each in cublas.places], "not_brought": cublas.not_brought}
-    options = {"seconds": seconds, "phases": [list(each) for each in PHASES]}
+    seconds = target.durations.burn_s
+    options = {"seconds": seconds, "phases": [list(each) for each in PHASES]} | _cublas(target)
     own = run_own(
         target,
         OWN,
-        options=options
-        | ({"path": "ptx"} if cublas.own_kernels else places)
-        | {"start_limit_s": _START_LIMIT_S, "answer_limit_s": _ANSWER_LIMIT_S},
+        options=options | {"start_limit_s": _START_LIMIT_S, "answer_limit_s": _ANSWER_LIMIT_S},
         purpose=f"burns every GPU for {seconds:g} s and compares the results; writes nothing to disk.",
         timeout_s=seconds + 2 * _START_LIMIT_S + _ANSWER_LIMIT_S + _END_S,
     )
@@ -148,6 +145,14 @@ def other_seconds(burn_s: float) -> float:
 def takes_s(durations: Durations) -> float:
     """About how long it takes, without gpu_burn."""
     return durations.burn_s + _END_S
+
+
+def _cublas(target: Target) -> dict[str, object]:
+    """Where the program looks for cuBLAS first, and why what --tools has did not come."""
+    found = target.tools.cublas()
+    if found.own_kernels:
+        return {"path": "ptx"}
+    return {"places": [list(each) for each in found.places], "not_brought": found.not_brought}
 
 
 def _document(ran: ProgramRun) -> BurnDocument:
