@@ -31,8 +31,6 @@ printf '%s\n' "$SSH_CONNECTION" | awk 'NF == 4 {print "reached", $3}'
 exit 0
 """
 _LINE = re.compile(r"([a-z]{1,16})[ \t]+(.{0,300})")
-# What the launcher itself needs too: mpirun reads the settings of MPI before any rank runs.
-_OF_MPI = re.compile(r"(?:OMPI_|PRTE_|PMIX_)\w{1,90}|OPAL_PREFIX|LD_LIBRARY_PATH", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -49,11 +47,6 @@ class LaunchSettings:
     srun: Mapping[str, str] = field(default_factory=dict)
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     network: str = ""
-
-    @property
-    def of_launcher(self) -> dict[str, str]:
-        """The part of the environment that the launcher itself needs."""
-        return {name: value for name, value in self.environment.items() if _OF_MPI.fullmatch(name)}
 
     @property
     def said(self) -> str:

@@ -13,6 +13,8 @@ from nodegate.errors import CannotMeasure
 from nodegate.launchers.launcher import LaunchSettings, Said, first
 
 _OPEN_MPI = re.compile(r"\((?:Open MPI|OpenRTE)\) (\d{1,3})\.|Open MPI v?(\d{1,3})\.|Open MPI|OpenRTE")
+# What mpirun itself needs too: it reads the settings of MPI before any rank runs.
+_OF_MPI = re.compile(r"(?:OMPI_|PRTE_|PMIX_)\w{1,90}|OPAL_PREFIX|LD_LIBRARY_PATH", re.ASCII)
 # Open MPI refuses root otherwise. Its ssh cannot prompt: a guarded program has no terminal.
 _ITS_OWN = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 # Messages of MPI go by TCP and none by what is measured: UCX and HCOLL would open the NICs under test.
@@ -76,7 +78,7 @@ class Mpirun:
         if not found:
             reason = f"{path} is not Open MPI's: {version or 'no answer'}"
             raise CannotMeasure(reason, next_step="install openmpi-bin, or set nodegate_launcher: srun")
-        environment = settings.of_launcher
+        environment = {name: value for name, value in settings.environment.items() if _OF_MPI.fullmatch(name)}
         if "hpcx" in f"{path} {first(said, 'path')}".lower() and not first(said, "prefix"):
             home = PurePosixPath(path).parent.parent
             more = environment.get("LD_LIBRARY_PATH") or first(said, "libraries")

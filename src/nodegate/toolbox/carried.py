@@ -197,7 +197,6 @@ def bring(carried: Carried, session: Session, node: Node) -> Brought:
 
 
 def _held(holder: Running, node: Node) -> str:
-    """The folder that is kept for the tools."""
     word, _, rest = holder.line().partition(" ")
     if word == "held" and _FOLDER.fullmatch(rest):
         return rest

@@ -71,8 +71,6 @@ class GpuBurnRun:
 
 @dataclass
 class _Tally:
-    """The sum of the reports of one column."""
-
     processed: int = 0
     counted: int = 0  # errors of the finished summaries
     errors: int = 0  # errors of the present one
@@ -173,7 +171,6 @@ def _reports(lines: list[str]) -> dict[int, _Tally]:
 
 
 def _columns(line: str) -> list[tuple[re.Match[str], re.Match[str]]]:
-    """The work and the errors of each GPU in one report."""
     work, _, rest = line.partition("proc'd:")[2].partition("errors:")
     works = [_WORK.fullmatch(each.strip()) for each in work.split("- ")[:MAX_GPUS]]
     errors = [_ERRORS.fullmatch(each.strip()) for each in rest.partition("temps:")[0].split("- ")[:MAX_GPUS]]

@@ -90,7 +90,6 @@ def parse(text: str, stderr: str = "") -> NvBandwidth:
 
 
 def _json_in(text: str) -> Mapping[str, object]:
-    """The JSON in what was printed; nothing if there is none."""
     start = _JSON.search(text)
     if start is None:
         return {}

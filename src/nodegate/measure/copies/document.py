@@ -220,7 +220,6 @@ def _gpu(position: int, data: Mapping[str, object]) -> GpuCopies:
 
 
 def _transfer(kind: type[T], data: Mapping[str, object], **own: object) -> T:
-    """A copy, what was compared after it, or both."""
     if kind is not Data:
         own["gb_per_s"] = rate(data, "gb_per_s", _FASTEST_GB_PER_S, "GB/s")
     if kind is not Copy:

@@ -279,7 +279,6 @@ def _least_of_exchange(metric: Metric, total: float, baseline: Baseline) -> Numb
 
 
 def _nodes(metric: Metric) -> int:
-    """The nodes of the launch that gave a number."""
     return int(metric.conditions.get("nodes", "0") or 0)
 
 
@@ -288,7 +287,6 @@ def _rails(rdma: Rdma, baseline: Baseline) -> tuple[RdmaPort, ...]:
 
 
 def _rails_gb_per_s(rdma: Rdma, baseline: Baseline) -> float | Unknown:
-    """What all rails of the node carry together."""
     rates = [port.rate_gbps for port in _rails(rdma, baseline)]
     unknown = unread(*rates)
     return sum(known(rates)) / 8.0 if unknown is None else unknown

@@ -201,7 +201,6 @@ def for_node(ran: ProgramRun, node: str, stuck: tuple[str, ...] = ()) -> Program
 
 
 def _without_devices(text: str) -> str:
-    """Without the lines of ranks but the last one."""
     lines = text.splitlines(keepends=True)
     devices = [place for place, line in enumerate(lines) if DEVICE.search(line)]
     gone = frozenset(devices[:-1])

@@ -92,5 +92,4 @@ def _asked(verdicts: Verdicts, groups: NcclGroups, asked_off: Sequence[str]) -> 
 
 
 def _first_known(runs: Sequence[GroupRun], what: Callable[[NcclLog], Known[object]]) -> NcclLog | None:
-    """The newest log with this reading."""
     return next((run.log for run in reversed(runs) if run.log and not isinstance(what(run.log), Unknown)), None)

@@ -218,7 +218,6 @@ def _not_measured(verdicts: Verdicts, nccl: Nccl, what: str, quantity: str, *, w
 
 
 def _hang(nccl: Nccl, hung: Outcome) -> tuple[str, str]:
-    """What hangs, and what to do."""
     text, action = f"hung: {hung.why}", f"{_FABRIC}; restart the node and measure it again"
     if hung.what == ALL_REDUCE and nccl.final(RING).ending == "whole":
         text += "; it ends with NCCL_ALGO=Ring, so NVLS hangs"

@@ -117,7 +117,6 @@ class Launched:
 
 
 def _limit_of(ran: ProgramRun) -> str:
-    """The time limit of a launch, in words."""
     return "its time limit" if ran.plan.limit_s is None else f"{ran.plan.limit_s:g} s"
 
 

@@ -115,7 +115,6 @@ def _outcome(ran: ProgramRun) -> Outcome:
 
 
 def _read(ran: ProgramRun) -> tuple[NcclTest | None, Ending, str, str]:
-    """What a launch measured, how it ended, why, and what to do."""
     if ran.cannot:
         return None, "incomplete", ran.cannot, ran.next_step or _AGAIN
     collective = BY_WHAT[ran.what].collective
