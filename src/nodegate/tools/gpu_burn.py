@@ -131,7 +131,7 @@ def condensed(stdout: str) -> str:
     """
     lines = list(_lines(stdout))
     states = [_state(line) for line in lines]
-    pairs = list(enumerate(zip(states, [*states[1:], None], strict=True)))
+    pairs = list(enumerate(zip(states, [*states[1:], None], strict=False)))
     lasting = [number for number, (state, following) in pairs if state is not None and following != state]
     step = max(len(lasting) // _REPORTS_KEPT, 1)
     chosen = {number for place, number in enumerate(lasting) if place < _FIRST_KEPT or place % step == 0}
