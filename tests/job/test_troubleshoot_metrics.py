@@ -17,7 +17,7 @@ from support.recorded import PytestOutcome, run_pytest, write_fleet
 from support.sample_report import run
 
 from nodegate.job.command import judged
-from nodegate.job.prometheus import Access, Server
+from nodegate.job.prometheus import Access, Source
 from nodegate.job.queries import Job
 from nodegate.records.part import NO_PARTS
 from nodegate.records.run import NodeReport
@@ -128,7 +128,7 @@ def test_only_nodes_that_were_compared_pass(
     story.values["clock"][0] *= 0.5
     fill(story, tmp_path)
     with prometheus(tmp_path) as url:
-        answer = judged(Job(story.end, 1800, tuple(story.nodes)), Server(Access(url)))
+        answer = judged(Job(story.end, 1800, tuple(story.nodes)), Source(Access(url)))
     verdicts = [NodeVerdict.ACCEPTED] * (len(expected) - 1) + [NodeVerdict.REJECTED]
     nodes = tuple(map(NodeReport, story.nodes, verdicts))
     report = beside(Report(run(), nodes), answer, lambda _: NO_PARTS)

@@ -83,8 +83,11 @@ def _found(look: Look) -> tuple[list[Finding], Text | None]:
     if missing := _missing(look):
         return [], missing
     found = [*gone.find(look)]
-    if not any(each.kind is Class.WORKER_LOST for each in found) and (silent := _silent(look)):
-        return [], silent
+    lost = any(each.kind is Class.WORKER_LOST for each in found)
+    if not lost and not look.seen.site[-look.steps("ended_s") :].any():
+        # The server stopped, or cannot reach its targets.
+        last = int(np.flatnonzero(look.present[look.rows].any(axis=0)).max())
+        return [], say("server_silent", at=moment(float(look.seen.times[last])))
     found = sorted([*found, *slow.find(look), *hosts.find(look)], key=lambda each: WRONG.index(each.kind))
     kinds = {each.kind for each in found}
     return [each for each in found if not (_FOLLOWS.get(each.kind, frozenset()) & kinds)], None
@@ -107,14 +110,6 @@ def _missing(look: Look) -> Text | None:
     return None
 
 
-def _silent(look: Look) -> Text | None:
-    """Since when the server has had no sample of anything: it stopped, or cannot reach its targets."""
-    if look.seen.site[-look.steps("ended_s") :].any():
-        return None
-    last = int(np.flatnonzero(look.present[look.rows].any(axis=0)).max())
-    return say("server_silent", at=moment(float(look.seen.times[last])))
-
-
 def _without_a_fault(look: Look) -> Answer:
     """Healthy only if all of the job was seen and worked until the end of the window, or until it ended together."""
     here, newest = look.rows, look.present.shape[1] - 1
@@ -128,7 +123,9 @@ def _without_a_fault(look: Look) -> Answer:
         return _ended(look, look.end)
     idle_from = gone.idle_since(look)
     if idle_from is not None and look.end - idle_from >= look.steps("sure_s"):
-        if idle_from >= 0 and _released(look):
+        memory = look.gpus["memory"][here]
+        held = np.nanmedian(memory[:, max(0, look.end - 1) : look.end + 1])
+        if idle_from >= 0 and held < 0.25 * np.nanmax(np.nanmedian(memory, axis=0)):  # the job gave it back
             return _ended(look, idle_from)
         return unknown(say("all_idle"), look.moment(idle_from))
     stuck = look.end - trailing(look.waiting[here], look.present[here], look.end) >= look.steps("sure_s")
@@ -140,13 +137,6 @@ def _without_a_fault(look: Look) -> Answer:
     return Answer(Finding(Class.HEALTHY, why=(why,)))
 
 
-def _released(look: Look) -> bool:
-    """Whether the job gave its memory back."""
-    memory = look.gpus["memory"][look.rows]
-    now = np.nanmedian(memory[:, max(0, look.end - 1) : look.end + 1])
-    return bool(now < 0.25 * np.nanmax(np.nanmedian(memory, axis=0)))
-
-
 def _ended(look: Look, at: int) -> Answer:
     said = say("ended", at=moment(float(look.seen.times[at])))
     return Answer(Finding(Class.HEALTHY, why=(said,)), notes=(said,), ended=True)
@@ -154,26 +144,21 @@ def _ended(look: Look, at: int) -> Answer:
 
 def _notes(look: Look) -> tuple[Text, ...]:
     notes = []
-    breaks = gone.pauses(look)
-    if breaks:
+    if breaks := gone.pauses(look):
         longest = max(last - first + 1 for first, last in breaks) * look.step_s // 60
         notes.append(say("pauses", count=len(breaks), minutes=longest))
-    if len(look.beside):
-        notes.append(say("beside", count=len(look.beside)))
-    distrusted = int(look.distrusted[look.rows].sum())
-    if distrusted:
-        notes.append(say("distrusted", count=distrusted))
-    gap = np.flatnonzero(look.seen.site[: look.end + 1] == 0)
-    if len(gap):
-        notes.append(say("gap", seconds=len(gap) * look.step_s))
+    if count := len(look.beside):
+        notes.append(say("beside", count=count))
+    if count := int(look.distrusted[look.rows].sum()):
+        notes.append(say("distrusted", count=count))
+    if count := int((look.seen.site[: look.end + 1] == 0).sum()):
+        notes.append(say("gap", seconds=count * look.step_s))
     return tuple(notes)
 
 
 def _not_judged(look: Look) -> tuple[Text, ...]:
-    said = []
-    rows = look.rows
-    missing = [each for each in PROFILING if len(rows) and np.isnan(look.gpus[each][rows]).all()]
-    if missing:
+    said, rows = [], look.rows
+    if missing := [each for each in PROFILING if len(rows) and np.isnan(look.gpus[each][rows]).all()]:
         said.append(say("instead", missing=", ".join(missing), instead=look.work(rows)[0]))
     if look.seen.job.large:
         said.append(say("no_cores"))

@@ -11,15 +11,16 @@ from nodegate.errors import UsageError
 from nodegate.files.atomic import write_whole
 from nodegate.inventory.hostlist import fold
 from nodegate.job import render
-from nodegate.job.prometheus import Access, Folder, Server, Source, curl, server_time
+from nodegate.job.prometheus import Access, Source, curl, server_time
 from nodegate.job.queries import Job, queries
+from nodegate.job.render import say
+from nodegate.job.slurm import nodes_of
 from nodegate.knowledge.words import Text
 from nodegate.notices.tell import tell_line
 from nodegate.watch.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from nodegate.job.answer import Answer
     from nodegate.job.options import Asked
@@ -33,15 +34,15 @@ def job(asked: Asked) -> int:
     if asked.print_queries and asked.access is not None:
         return _print(asked, asked.access)
     source = _source(asked)
+
+    def show(answer: Answer) -> str:
+        print(render.as_json(answer) if asked.json else render.text(answer, asked.lang), flush=True)  # noqa: T201
+        return render.line(answer, asked.lang)
+
     if asked.follow:
-
-        def changed(answer: Answer) -> str:
-            show(asked, answer)
-            return render.line(answer, asked.lang)
-
-        return follow(lambda: look(asked, source), changed, asked.targets)
+        return follow(lambda: look(asked, source), show, asked.targets)
     answer = look(asked, source)
-    show(asked, answer)
+    show(answer)
     return answer.exit
 
 
@@ -52,8 +53,11 @@ def look(asked: Asked, source: Source) -> Answer:
     try:
         end = asked.at if asked.at is not None else server_time(source)
         answer = judged(replace(asked.job, end=end), source)
-        if asked.job.slurm_job and answer.nothing_seen:
-            answer = _by_slurm(asked, source, end)
+        if asked.job.slurm_job and answer.nothing_seen:  # no label has its number
+            nodes = nodes_of(asked.job.slurm_job, kept=asked.run_dir, replay=asked.replay)
+            answer = judged(Job(end, asked.job.since_s, nodes), source) if nodes else unknown(say("no_slurm_label"))
+            by_slurm = (say("by_slurm", nodes=fold(nodes)),) if nodes else ()
+            answer = replace(answer, notes=(*by_slurm, *answer.notes))
     except UsageError as said:
         answer = unknown(Text(str(said), str(said)))
     return decided(answer, asked.with_log, asked.job.nodes) if asked.with_log else answer
@@ -71,39 +75,20 @@ def judged(wanted: Job, source: Source) -> Answer:
     return judge(read(wanted, source.ask))
 
 
-def _by_slurm(asked: Asked, source: Source, end: int) -> Answer:
-    """A job whose number no label has: its nodes by squeue or sacct."""
-    from nodegate.job.answer import unknown  # noqa: PLC0415
-    from nodegate.job.slurm import nodes_of  # noqa: PLC0415
-
-    nodes = nodes_of(asked.job.slurm_job, kept=asked.run_dir, replay=asked.replay)
-    if not nodes:
-        return unknown(render.say("no_slurm_label"))
-    answer = judged(Job(end, asked.job.since_s, nodes), source)
-    return replace(answer, notes=(render.say("by_slurm", nodes=fold(nodes)), *answer.notes))
-
-
-def show(asked: Asked, answer: Answer) -> None:
-    """Print an answer."""
-    sys.stdout.write((render.as_json(answer) if asked.json else render.text(answer, asked.lang)) + "\n")
-    sys.stdout.flush()
-
-
 def _source(asked: Asked) -> Source:
     if asked.replay is not None:
         if not asked.replay.is_dir():
             raise UsageError("this is not a folder of answers", file=str(asked.replay))
-        return Folder(asked.replay)
+        return Source(asked.replay)
     assert asked.access is not None  # noqa: S101 - the options demand one of both
-    return Server(asked.access, _into(asked.run_dir) if asked.run_dir is not None else None)
-
-
-def _into(folder: Path) -> Callable[[str, bytes], None]:
+    folder = asked.run_dir
+    if folder is None:
+        return Source(asked.access)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as said:
         raise UsageError(f"cannot be made: {said.strerror}", file=str(folder)) from said
-    return lambda name, raw: write_whole(folder / name, raw)
+    return Source(asked.access, lambda name, raw: write_whole(folder / name, raw))
 
 
 def _print(asked: Asked, access: Access) -> int:
@@ -132,8 +117,7 @@ def follow(looks: Callable[[], Answer], show: Callable[[Answer], str], targets: 
             state = answer.kind, answer.finding.where
             if state == before and state != told:
                 told = state
-                line = show(answer)
-                for failed in tell_line(line, targets, "job"):
+                for failed in tell_line(show(answer), targets, "job"):
                     sys.stderr.write(f"nodegate: {failed}\n")
             if answer.ended and state == before:
                 return 0

@@ -33,14 +33,6 @@ def idle_since(look: Look) -> int | None:
     return int(trailing(all_idle[None, :], np.ones((1, len(all_idle)), dtype=bool), look.end)[0])
 
 
-def _rest_stopped(look: Look, rest: Indices, since: int) -> bool:
-    """Whether those that are left stopped working: a synchronous job cannot go on without a worker."""
-    first = min(since + 2, look.end)
-    seen = look.present[rest, first : look.end + 1]
-    stopped = (look.waiting | look.idle)[rest, first : look.end + 1] & seen
-    return bool(seen.any()) and stopped.sum() > 0.6 * seen.sum()
-
-
 def _worker_lost(look: Look) -> Iterator[Finding]:
     gone = lost(look)
     if not len(gone) or len(gone) > 2 / 3 * len(look.rows):
@@ -48,8 +40,11 @@ def _worker_lost(look: Look) -> Iterator[Finding]:
     rest = np.setdiff1d(look.rows, gone)
     first = int(look.last[gone].min())
     of_first = gone[look.last[gone] <= first + look.steps("ended_s") - 1]
-    if not _rest_stopped(look, rest, int(look.last[of_first].max())):
-        return
+    after = slice(min(int(look.last[of_first].max()) + 2, look.end), look.end + 1)
+    seen = look.present[rest, after]
+    stopped = (look.waiting | look.idle)[rest, after] & seen
+    if not seen.any() or stopped.sum() <= 0.6 * seen.sum():
+        return  # a synchronous job cannot go on without a worker
     minutes = (look.end - first) * look.step_s // 60
     yield Finding(
         Class.WORKER_LOST,
@@ -85,9 +80,8 @@ def _hang(look: Look) -> Iterator[Finding]:
     long = look.end - wait_from >= look.steps("sure_s")
     if not len(here) or long.sum() < max(1, 0.97 * len(here)) or len(lost(look)):
         return
-    since = int(np.median(wait_from[long]))
-    why = [say("all_wait", waiting=int(long.sum()), all=len(here))]
-    yield Finding(Class.HANG, (), look.moment(since), (*why, _numbers(look, here[long])))
+    why = say("all_wait", waiting=int(long.sum()), all=len(here)), _numbers(look, here[long])
+    yield Finding(Class.HANG, (), look.moment(int(np.median(wait_from[long]))), why)
 
 
 def _numbers(look: Look, rows: Indices) -> Text:
@@ -104,15 +98,8 @@ def _numbers(look: Look, rows: Indices) -> Text:
 
 def pauses(look: Look) -> list[tuple[int, int]]:
     """First and last moments of the pauses inside the window: most of the job idle or waiting, and at work again."""
-    rows = look.rows
-    off = ((look.waiting | look.idle)[rows] & look.present[rows]).sum(axis=0) > 0.6 * np.maximum(
-        1, look.present[rows].sum(axis=0)
-    )
-    found, begin = [], -1
-    for at in range(look.end + 1):
-        if off[at] and begin < 0:
-            begin = at
-        elif not off[at] and begin >= 0:
-            found += [(begin, at - 1)] if begin > 0 else []
-            begin = -1
-    return found
+    present = look.present[look.rows]
+    off = ((look.waiting | look.idle)[look.rows] & present).sum(axis=0) > 0.6 * np.maximum(1, present.sum(axis=0))
+    edges = np.diff(off[: look.end + 1].astype(np.int8))
+    begins, ends = np.flatnonzero(edges == 1) + 1, np.flatnonzero(edges == -1)
+    return [(int(begin), int(end)) for begin, end in zip(begins, ends[int(off[0]) :], strict=False)]

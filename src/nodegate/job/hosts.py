@@ -28,7 +28,7 @@ def find(look: Look) -> Iterator[Finding]:
 def _congested(look: Look) -> Iterator[Finding]:
     mine, hosts = look.seen.host_rows(), look.seen.hosts
     rows = np.array(list(mine.values()), dtype=np.int64)
-    loud: dict[int, tuple[str, float, float]] = {}
+    loud: dict[str, tuple[str, float, float]] = {}
     onsets = []
     for notice in _NOTICES:
         if notice not in hosts or not len(rows) or look.end < 2:
@@ -37,23 +37,18 @@ def _congested(look: Look) -> Iterator[Finding]:
         usual = _usual(now, rows, hosts[notice])
         if usual is None:
             continue
-        for row in rows:
+        for name, row in mine.items():
             if now[row] > max(_LEAST_RATE, limit("many_notices") * usual):
-                loud.setdefault(int(row), (notice, float(now[row]), usual))
+                loud.setdefault(name, (notice, float(now[row]), usual))
                 half = hosts[notice][row] > (now[row] + usual) / 2
                 early = np.flatnonzero(~half[: look.end + 1])
                 onsets.append(int(early.max()) if len(early) else -1)
-    if not loud or _goes_on(look, int(np.median(onsets))):
+    since = int(np.median(onsets)) if loud else 0
+    if not loud or _goes_on(look, since):
         return
     notice, rate, usual = max(loud.values(), key=lambda each: each[1])
-    names = {row: name for name, row in mine.items()}
-    since = int(np.median(onsets))
-    yield Finding(
-        Class.CONGESTED,
-        node_places(look, [names[row] for row in loud]),
-        look.moment(since),
-        (say("notices", notice=notice, rate=rate, usual=usual),),
-    )
+    why = say("notices", notice=notice, rate=rate, usual=usual)
+    yield Finding(Class.CONGESTED, node_places(look, loud), look.moment(since), (why,))
 
 
 def _usual(now: Array, rows: Indices, table: Array) -> float | None:
@@ -70,11 +65,8 @@ def _goes_on(look: Look, since: int) -> bool:
     """Whether the job works as it did before: then the notices are the network at work."""
     if since < 3 or look.end - since < 3:
         return False
-    _, table = look.work(look.rows)
-    before, after = (
-        float(np.nanmedian(table[look.rows, part])) for part in (slice(0, since), slice(since + 2, look.end + 1))
-    )
-    return after > 0.97 * before
+    table = look.work(look.rows)[1][look.rows]
+    return float(np.nanmedian(table[:, since + 2 : look.end + 1])) > 0.97 * float(np.nanmedian(table[:, :since]))
 
 
 def _fall(line: Array, step_s: int, least: float) -> float | None:
@@ -93,19 +85,16 @@ def _fall(line: Array, step_s: int, least: float) -> float | None:
     return -float(slope)
 
 
-def _new_low(line: Array) -> bool:
-    """Whether the window has no rise like this fall: a saw-tooth of checkpoints comes back."""
-    known = line[~np.isnan(line)]
-    rise = float((known - np.minimum.accumulate(known)).max())
-    return rise < 0.4 * float(known.max() - known[-1])
-
-
 def _soon_empty(look: Look, lines: dict[_Key, tuple[Array, float]]) -> dict[_Key, tuple[float, float]]:
     """Of lines of what is free, with the whole: seconds until nothing is left, and what is left, where it falls."""
     found = {}
     for key, (line, whole) in lines.items():
+        known = line[~np.isnan(line)]
         fall = _fall(line, look.step_s, _LEAST_FALL * whole)
-        if fall is not None and (left := float(line[~np.isnan(line)][-1])) / fall < limit("soon_s") and _new_low(line):
+        if fall is None or (left := float(known[-1])) / fall >= limit("soon_s"):
+            continue
+        rise = float((known - np.minimum.accumulate(known)).max())
+        if rise < 0.4 * float(known.max() - left):  # a saw-tooth of checkpoints comes back
             found[key] = left / fall, left
     return found
 
@@ -133,9 +122,8 @@ def _memory_of_gpus(look: Look) -> Iterator[Finding]:
     if found := _soon_empty(look, lines):
         soon, left = min(found.values())
         since = _since(look, [lines[row][0] for row in found])
-        yield Finding(
-            Class.MEMORY, places(look, found), since, (say("gpu_memory", gib=left / 1024, minutes=soon / 60),)
-        )
+        why = say("gpu_memory", gib=left / 1024, minutes=soon / 60)
+        yield Finding(Class.MEMORY, places(look, found), since, (why,))
 
 
 def _since(look: Look, lines: list[Array]) -> float | None:

@@ -60,9 +60,8 @@ class Look:
             self.present.any(axis=1), self.present.shape[1] - 1 - np.argmax(self.present[:, ::-1], axis=1), -1
         )
         self.rows = np.flatnonzero(self.last >= 0)
-        beside = self._beside()
-        self.beside = np.flatnonzero(beside)
-        self.rows = np.flatnonzero((self.last >= 0) & ~beside)
+        self.beside = self._beside()
+        self.rows = np.setdiff1d(self.rows, self.beside)
         ended = np.sort(self.last[self.rows])
         # The end of the job's data: the last moment that at least a third of its GPUs reached.
         self.end = int(ended[-1 - len(ended) // 3]) if len(ended) else -1
@@ -164,22 +163,19 @@ class Look:
         busy = util > limit("busy")
         zero = (busy & (engine < 0.01)).sum(axis=1) > 0.8 * np.maximum(3, (busy & ~np.isnan(engine)).sum(axis=1))
         still = np.zeros(len(zero), dtype=bool)
-        for each in ("tensor", "dram", "sm"):
+        for each in WORK:
             table = self.seen.gpus[each]
             enough = (~np.isnan(table)).sum(axis=1) >= _STILL_STEPS
             still |= enough & _still(table) & (quiet_nan("nanmax", table) > 0)
         return np.asarray(zero | (still & ~_still(power)), dtype=bool)
 
-    def _beside(self) -> Mask:
-        """By GPU: idle in the whole window while others of the same look worked: not a part of this job."""
-        idle = np.asarray((self.idle | ~self.present).all(axis=1) & self.present.any(axis=1), dtype=bool)
+    def _beside(self) -> Indices:
+        """GPUs that were idle in the whole window while others of the same look worked: not a part of this job."""
+        idle = (self.idle | ~self.present).all(axis=1) & self.present.any(axis=1)
         rest = self.rows[~idle[self.rows]]
-        if not idle.any() or not len(rest):
-            return np.zeros_like(idle)
-        steps = self.steps("sure_s")
-        ends = self.waiting[rest] | ~self.present[rest]
-        hang = bool(ends[:, -steps:].all(axis=1).mean() > 0.5)
-        return np.zeros_like(idle) if hang else idle
+        ends = (self.waiting[rest] | ~self.present[rest])[:, -self.steps("sure_s") :].all(axis=1)
+        hang = not len(rest) or ends.mean() > 0.5
+        return self.rows[:0] if hang else np.flatnonzero(idle)
 
 
 def _still(table: Array) -> Mask:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from nodegate.engines.registry import pods_of
 from nodegate.errors import UsageError
+from nodegate.inventory.hostlist import expand
+from nodegate.job.parts import short
 from nodegate.job.prometheus import Access
 from nodegate.job.queries import Job
 from nodegate.notices.target import Target, add_notice, targets_of
@@ -79,7 +81,9 @@ def from_arguments(asked: argparse.Namespace) -> Asked:
     if asked.slurm_job and not re.fullmatch(r"[0-9]{1,12}([_+][0-9]{1,8})?", asked.slurm_job, re.ASCII):
         raise UsageError("--slurm-job is not the number of a job", hint="for example 4711 or 4711_3")
     nodes = _nodes(asked.nodes, asked.inventory)
-    pods, namespace = _pods(asked.pods, asked.namespace)
+    known = pods_of(asked.pods or "")  # by the engine that knows the job
+    pods = "|".join(re.escape(each.pod) for each in known) if known else _pattern(asked.pods)
+    namespace = known[0].namespace if known else asked.namespace
     return Asked(
         access=access or None,
         replay=asked.replay,
@@ -100,26 +104,13 @@ def _nodes(text: str | None, inventory: list[str]) -> tuple[str, ...]:
         if inventory:
             raise UsageError("--inventory is for --nodes")
         return ()
-    if not inventory:
-        from nodegate.inventory.hostlist import expand  # noqa: PLC0415
+    if inventory:
+        from nodegate.inventory.inventory import read  # noqa: PLC0415 - only for an inventory
 
-        names = expand(text)
-    else:
-        from nodegate.inventory.inventory import read  # noqa: PLC0415
-
-        names = [node.name for node in read(inventory).select(text)]
-    from nodegate.job.parts import short  # noqa: PLC0415
-
+    names = [node.name for node in read(inventory).select(text)] if inventory else expand(text)
     if not names:
         raise UsageError("--nodes names no node")
     return tuple(dict.fromkeys(short(name) for name in names))
-
-
-def _pods(text: str | None, namespace: str) -> tuple[str, str]:
-    """The pattern of the pods, and their namespace; both by the engine that knows the job, if one is named."""
-    if pods := pods_of(text or ""):
-        return "|".join(re.escape(each.pod) for each in pods), pods[0].namespace
-    return _pattern(text), namespace
 
 
 def _pattern(text: str | None) -> str:

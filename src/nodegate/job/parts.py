@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from nodegate.job.prometheus import Row
-from nodegate.job.queries import POD_LABELS, TAG
+from nodegate.job.queries import NODE_LABELS, POD_LABELS, TAG
 
-_NODE_LABELS = ("node", "nodename", "kubernetes_node", "Hostname", "hostname")
 _NOBODY = frozenset(("", "localhost", "127.0.0.1"))
 
 
@@ -46,8 +45,7 @@ class Names:
                     names.node_of_pod[labels.get("namespace", ""), labels.get("pod", "")] = node
                     names.node_of_address.setdefault(labels.get("host_ip", ""), node)
                 case "gpu":
-                    index = _index(labels.get("index", ""))
-                    names.gpu_of_uuid[uuid(labels)] = index, labels.get("name", "")
+                    names.gpu_of_uuid[uuid(labels)] = _index(labels.get("index", "")), labels.get("name", "")
                 case "processes" | "holders" as what:
                     names.shared[uuid(labels)] = "processes" if what == "processes" else "pods"
                 case "slowdown":
@@ -59,16 +57,11 @@ class Names:
         pod, space = _pod(labels)
         known, model = self.gpu_of_uuid.get(uuid(labels), (None, ""))
         index = _index(labels.get("gpu", ""))
-        node = self._node(labels, pod, space)
+        nobody = {*_NOBODY, labels.get("pod") if labels.get("pod") != pod else ""}  # the exporter's own
+        said = (labels.get(label, "") for label in NODE_LABELS if label != "instance")
+        node = next((short(name) for name in said if name not in nobody and not name.startswith("dcgm-exporter-")), "")
+        node = node or self.node_of_pod.get((space, pod)) or self.host(labels.get("instance", ""))
         return Part(node, known if index is None else index, pod, labels.get("modelName", model))
-
-    def _node(self, labels: Mapping[str, str], pod: str, space: str) -> str:
-        exporter = labels.get("pod", "") if labels.get("pod") != pod else ""
-        for label in _NODE_LABELS:
-            name = labels.get(label, "")
-            if name not in _NOBODY and name != exporter and not name.startswith("dcgm-exporter-"):
-                return short(name)
-        return self.node_of_pod.get((space, pod)) or self.host(labels.get("instance", ""))
 
     def host(self, instance: str) -> str:
         """The node of a host's series, by its address with a port."""

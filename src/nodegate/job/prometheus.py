@@ -6,7 +6,6 @@ import shlex
 import urllib.error
 import urllib.parse
 import urllib.request
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,28 +88,6 @@ class Query:
 TIME = Query("time", "time()", {})
 
 
-class Source(ABC):
-    """What answers a request: a server, or a folder of answers. `keep` gets each answer as it came, with its name."""
-
-    keep: Callable[[str, bytes], None] | None = None
-
-    def ask(self, query: Query) -> Reply:
-        """The answer to a request.
-
-        Raises:
-            UsageError: there is none, or it is something else.
-        """
-        raw, whose = self.raw(query)
-        reply = _read(raw, whose)
-        if self.keep is not None:
-            self.keep(query.file, raw)
-        return reply
-
-    @abstractmethod
-    def raw(self, query: Query) -> tuple[bytes, str]:
-        """The answer as it came, and who gave it, for an error; UsageError if there is none."""
-
-
 @dataclass(frozen=True)
 class Access:
     """How a server is reached: address, files of secrets, of further headers and of a certificate authority."""
@@ -143,48 +120,54 @@ class Access:
 
 
 @dataclass
-class Server(Source):
-    """A server."""
+class Source:
+    """What answers a request: a server, or a folder of answers (of an earlier look, or fetched by --print-queries).
 
-    access: Access
+    `keep` gets each answer as it came, with its name.
+    """
+
+    place: Access | Path
     keep: Callable[[str, bytes], None] | None = None
 
-    def raw(self, query: Query) -> tuple[bytes, str]:
-        """The answer; the server's clock is asked first, and has less time."""
-        address = self.access.url.rstrip("/") + query.path
-        request = urllib.request.Request(address, query.body.encode(), self.access.headers())  # noqa: S310 - checked
-        limit_s = FIRST_S if query == TIME else LIMIT_S
-        try:
-            with opener(self.access.ca_file).open(request, timeout=limit_s) as answer:
-                raw: bytes = answer.read(MOST_BYTES + 1)
-        except urllib.error.HTTPError as said:
-            raw = said.read(1 << 16)
-            if not raw.startswith(b"{"):
-                why, hint = visible(str(said.reason), most=80), _HINTS.get(said.code, "look at the server's log")
-                raise UsageError(f"the server answers {said.code} {why}", hint=hint) from said
-        except (OSError, ValueError, http.client.HTTPException) as said:
-            why = visible(str(getattr(said, "reason", said)), most=200)
-            raise UsageError(f"the Prometheus server does not answer: {why}", hint="is the address right?") from said
-        if len(raw) > MOST_BYTES:
-            raise UsageError(f"an answer has more than {MOST_BYTES >> 20} MiB", hint="ask for fewer nodes, or --since")
-        return raw, "the server"
+    def ask(self, query: Query) -> Reply:
+        """The answer to a request.
+
+        Raises:
+            UsageError: there is none, or it is something else.
+        """
+        if isinstance(self.place, Access):
+            raw, whose = _of_server(self.place, query), "the server"
+        else:
+            whose = str(self.place / query.file)
+            try:
+                raw = read_whole(self.place / query.file, MOST_BYTES)
+            except OSError as said:
+                hint = "give the same job, --at and --since as then, or fetch it with --print-queries"
+                raise UsageError(f"no answer to the query {query.name} is there", file=whose, hint=hint) from said
+        reply = _read(raw, whose)
+        if self.keep is not None:
+            self.keep(query.file, raw)
+        return reply
 
 
-@dataclass
-class Folder(Source):
-    """The answers of an earlier look, or those that the lines of --print-queries fetched."""
-
-    path: Path
-    keep: Callable[[str, bytes], None] | None = None
-
-    def raw(self, query: Query) -> tuple[bytes, str]:
-        """The answer that was kept."""
-        file = str(self.path / query.file)
-        try:
-            return read_whole(self.path / query.file, MOST_BYTES), file
-        except OSError as said:
-            hint = "give the same job, --at and --since as then, or fetch it with --print-queries"
-            raise UsageError(f"no answer to the query {query.name} is there", file=file, hint=hint) from said
+def _of_server(access: Access, query: Query) -> bytes:
+    """The answer of a server; its clock is asked first, and has less time."""
+    address = access.url.rstrip("/") + query.path
+    request = urllib.request.Request(address, query.body.encode(), access.headers())  # noqa: S310 - checked
+    try:
+        with opener(access.ca_file).open(request, timeout=FIRST_S if query == TIME else LIMIT_S) as answer:
+            raw: bytes = answer.read(MOST_BYTES + 1)
+    except urllib.error.HTTPError as said:
+        raw = said.read(1 << 16)
+        if not raw.startswith(b"{"):
+            why, hint = visible(str(said.reason), most=80), _HINTS.get(said.code, "look at the server's log")
+            raise UsageError(f"the server answers {said.code} {why}", hint=hint) from said
+    except (OSError, ValueError, http.client.HTTPException) as said:
+        why = visible(str(getattr(said, "reason", said)), most=200)
+        raise UsageError(f"the Prometheus server does not answer: {why}", hint="is the address right?") from said
+    if len(raw) > MOST_BYTES:
+        raise UsageError(f"an answer has more than {MOST_BYTES >> 20} MiB", hint="ask for fewer nodes, or --since")
+    return raw
 
 
 def server_time(source: Source) -> int:

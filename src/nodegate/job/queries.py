@@ -81,7 +81,9 @@ class Job:
     def selectors(self) -> list[str]:
         """Selectors of the job's series, of which no two fit the same series: each label that may name it."""
         if self.nodes:
-            return [""] if self.large else _first_of([[_match(label, _hosts(self.nodes))] for label in NODE_LABELS])
+            names = "|".join(re.escape(name).replace(chr(92) + "-", "-") for name in self.nodes)
+            hosts = f"(?:{names})(?:[.:].*)?"
+            return [""] if self.large else _first_of([[_match(label, hosts)] for label in NODE_LABELS])
         if self.slurm_job:
             return _first_of([[_match(label, re.escape(self.slurm_job))] for label in JOB_LABELS])
         spaces = [f'{space}="{_quoted(self.namespace)}"' for _, space in POD_LABELS] if self.namespace else [""] * 3
@@ -107,24 +109,15 @@ def _match(label: str, pattern: str) -> str:
     return f'{label}=~"{_quoted(pattern)}"'
 
 
-def _hosts(names: tuple[str, ...]) -> str:
-    return f"(?:{'|'.join(re.escape(name).replace(chr(92) + '-', '-') for name in names)})(?:[.:].*)?"
-
-
 def queries(job: Job) -> list[Query]:
     """All requests for a job, at most twelve with the one for the server's time."""
-    return [*(_gpus(job, quantity) for quantity in GPU), _free(job), _nodes(job), _names(job)]
-
-
-def _gpus(job: Job, quantity: str) -> Query:
-    terms = [row.over(selector, f"{job.step_s}s")
-             for row in table() if row.quantity == quantity for selector in job.selectors()]  # fmt: skip
-    return Query(quantity, " or ".join(terms), _range(job))
-
-
-def _range(job: Job) -> dict[str, str]:
     start = job.end - (job.steps - 1) * job.step_s
-    return {"start": str(start), "end": str(job.end), "step": str(job.step_s)}
+    window = {"start": str(start), "end": str(job.end), "step": str(job.step_s)}
+    terms = {quantity: [row.over(selector, f"{job.step_s}s")
+                        for row in table() if row.quantity == quantity for selector in job.selectors()]
+             for quantity in GPU} | {"nodes": _nodes(job)}  # fmt: skip
+    found = [Query(name, " or ".join(each), window) for name, each in terms.items()]
+    return [*found, _free(job), _names(job)]
 
 
 def _free(job: Job) -> Query:
@@ -141,7 +134,7 @@ def _tagged(quantity: str, expression: str) -> str:
     return f'label_replace({expression}, "{TAG}", "{quantity}", "", "")'
 
 
-def _nodes(job: Job) -> Query:
+def _nodes(job: Job) -> list[str]:
     """What the hosts say, all nodes of the server: those outside the job are the fleet beside it."""
     window = f"{job.step_s}s"
     terms = [_tagged(row.quantity, f"sum by (instance) ({row.over('', window)})")
@@ -153,7 +146,7 @@ def _nodes(job: Job) -> Query:
     terms.append(_tagged("targets", f"count(count_over_time(up[{window}]))"))
     terms += [_tagged(f"gpus_{row.exporter}", f"count(count_over_time({row.metric}[{window}]))")
               for row in table() if row.quantity == "power"]  # fmt: skip
-    return Query("nodes", " or ".join(terms), _range(job))
+    return terms
 
 
 def _names(job: Job) -> Query:

@@ -59,8 +59,7 @@ def _of_class(answer: Answer, language: str, column: str = "en") -> str:
 
 
 def _rows(answer: Answer, language: str) -> Iterator[tuple[str, str]]:
-    finding = answer.finding
-    wrong = answer.exit == 1
+    finding, wrong = answer.finding, answer.exit == 1
     if wrong:
         yield known("where"), _where(finding.where, language)
         yield known("since"), _when(finding, language)
@@ -88,33 +87,26 @@ def _to_do(answer: Answer, language: str) -> str:
 def _where(where: Sequence[Place], language: str) -> str:
     if not where:
         return words(language).say("the whole job")
-    said = [_place(each) for each in where[:_MOST_PLACES]]
+    said = [
+        each.node + ("" if each.gpu is None else f" GPU {each.gpu}") + (f" (pod {each.pod})" if each.pod else "")
+        for each in where[:_MOST_PLACES]
+    ]
     more = len(where) - len(said)
     said += [words(language).say("... {n} more", n=more)] if more > 0 else []
     return "; ".join(said)
 
 
-def _place(place: Place) -> str:
-    gpu = "" if place.gpu is None else f" GPU {place.gpu}"
-    return f"{place.node}{gpu}" + (f" (pod {place.pod})" if place.pod else "")
-
-
 def _when(finding: Finding, language: str) -> str:
-    if finding.since is not None:
-        return moment(finding.since)
-    return words(language).say("before the window")
+    return words(language).say("before the window") if finding.since is None else moment(finding.since)
 
 
 def as_json(answer: Answer) -> str:
     """The whole answer, one object; sentences are English."""
-    finding = answer.finding
+    own = _finding(answer.finding)
     value = {
         "schema": SCHEMA,
-        "class": answer.kind.value,
-        "since": _since(finding),
-        "where": _places(finding.where),
-        "why": _english(finding.why),
-        "do": [_to_do(answer, "en")] if _to_do(answer, "en") else [],
+        **{key: own[key] for key in ("class", "since", "where", "why")},
+        "do": list(filter(None, [_to_do(answer, "en")])),
         "findings": [_finding(each) for each in answer.findings],
         "notes": _english(answer.notes),
         "not_judged": _english(answer.not_judged),
@@ -122,19 +114,13 @@ def as_json(answer: Answer) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1)
 
 
-def _finding(each: Finding) -> dict[str, object]:
-    return {"class": each.kind.value, "where": _places(each.where), "since": _since(each), "why": _english(each.why)}
-
-
-def _since(finding: Finding) -> str | None:
-    return None if finding.since is None or finding.kind is Class.HEALTHY else moment(finding.since)
-
-
-def _places(where: Iterable[Place]) -> list[dict[str, object]]:
-    return [
+def _finding(found: Finding) -> dict[str, object]:
+    where = [
         {"node": visible(each.node, most=255), "gpu": each.gpu, "pod": visible(each.pod, most=255) or None}
-        for each in where
+        for each in found.where
     ]
+    since = None if found.since is None or found.kind is Class.HEALTHY else moment(found.since)
+    return {"class": found.kind.value, "where": where, "since": since, "why": _english(found.why)}
 
 
 def _english(said: Iterable[Text]) -> list[str]:

@@ -65,12 +65,18 @@ def read(job: Job, ask: Callable[[Query], Reply]) -> Seen:
     gpus = {quantity: _of(table, chosen) for quantity, table in tables.items()}
     keys = list(asked.places)
     identities = [keys[place] for place in chosen]
-    index = {key: row for row, key in enumerate(identities)}
     host_names, hosts, site = _hosts(job, asked.rows(wanted["nodes"]), names)
-    instant = asked.rows(wanted["free"])
-    free, total, past = (_instant(instant, index, names, each) for each in ("free", "total", "past_power"))
+    index = {key: row for row, key in enumerate(identities)}
+    instant = {each: np.full(len(index), np.nan) for each in ("free", "total", "past_power")}
+    for row in asked.rows(wanted["free"]):
+        found, place = instant.get(row.metric.get(TAG, "")), index.get(_identity(row.metric, names))
+        if found is not None and place is not None and row.value is not None:
+            found[place] = np.fmax(found[place], float(row.value[1]))
+    free, total, past = instant.values()
     if job.steps:
-        free = np.where(np.isnan(free), total - _last(gpus["memory"]), free)
+        known = ~np.isnan(gpus["memory"])
+        last = known.shape[1] - 1 - np.argmax(known[:, ::-1], axis=1)
+        free = np.where(np.isnan(free), total - gpus["memory"][np.arange(len(known)), last], free)
     parts = [asked.newest[place][1] for place in chosen]
     return Seen(job, parts, identities, gpus, free, past, host_names, hosts, site, names, asked.warnings)
 
@@ -161,22 +167,12 @@ def _lines(job: Job, rows: Sequence[Row], owners: Sequence[int], count: int) -> 
     return _table(job, (np.repeat(owners, counts), moments, values), count)
 
 
-def _instant(rows: Sequence[Row], index: Mapping[str, int], names: Names, quantity: str) -> Array:
-    found = np.full(len(index), np.nan)
-    for row in rows:
-        if row.metric.get(TAG) == quantity and row.value is not None:
-            place = index.get(_identity(row.metric, names))
-            if place is not None:
-                found[place] = np.fmax(found[place], float(row.value[1]))
-    return found
-
-
 def _hosts(job: Job, rows: Sequence[Row], names: Names) -> tuple[list[str], dict[str, Array], Array]:
     of_hosts: dict[str, list[Row]] = {}
-    of_site = [row for row in rows if "instance" not in row.metric]
+    of_site: list[Row] = []
     for row in rows:
-        if "instance" in row.metric:
-            of_hosts.setdefault(row.metric.get("mode") or row.metric.get(TAG, ""), []).append(row)
+        named = row.metric.get("mode") or row.metric.get(TAG, "")
+        (of_hosts.setdefault(named, []) if "instance" in row.metric else of_site).append(row)
     listed = sorted({names.host(row.metric["instance"]) for each in of_hosts.values() for row in each}, key=natural)
     places = {name: place for place, name in enumerate(listed)}
     hosts = {
@@ -184,11 +180,3 @@ def _hosts(job: Job, rows: Sequence[Row], names: Names) -> tuple[list[str], dict
         for quantity, mine in of_hosts.items()
     }
     return listed, hosts, np.nansum(_lines(job, of_site, range(len(of_site)), len(of_site)), axis=0)
-
-
-def _last(table: Array) -> Array:
-    """The last value of each row, NaN if it has none."""
-    known = ~np.isnan(table)
-    last = table.shape[1] - 1 - np.argmax(known[:, ::-1], axis=1)
-    found: Array = table[np.arange(len(table)), last]
-    return found

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nodegate.job.finding import Class, Finding, places
-from nodegate.job.look import Look, limit, quiet_nan
+from nodegate.job.look import WORK, Look, limit, quiet_nan
 from nodegate.job.render import say
 from nodegate.job.seen import Array, Indices, Mask
 from nodegate.knowledge.words import Text
@@ -13,12 +13,8 @@ from nodegate.knowledge.words import Text
 
 def find(look: Look) -> Iterator[Finding]:
     """The findings of this module; what explains the uneven work of others stands for it."""
-    low = list(_throttled(look))
-    shared = list(_shared(look))
-    yield from low
-    yield from shared
-    if not low and not shared:
-        yield from _imbalance(look)
+    explained = [*_throttled(look), *_shared(look)]
+    yield from explained or _imbalance(look)
     yield from _input_bound(look)
     yield from _communication_bound(look)
 
@@ -57,14 +53,10 @@ def _throttled(look: Look) -> Iterator[Finding]:
     low = (now < limit("low_clock") * usual) | (reported & (now < 0.95 * usual))
     if not low.any():
         return
-    guilty, level = rows[low], np.nanmedian(now[low])
+    guilty = rows[low]
     bad = ~(clock[guilty] >= limit("low_clock") * usual[low][:, None])
-    yield Finding(
-        Class.THROTTLED,
-        places(look, guilty),
-        _onset(look, bad),
-        (say("clock", level=level, usual=np.nanmedian(usual[low])), *_comparison(look, guilty)),
-    )
+    why = say("clock", level=np.nanmedian(now[low]), usual=np.nanmedian(usual[low]))
+    yield Finding(Class.THROTTLED, places(look, guilty), _onset(look, bad), (why, *_comparison(look, guilty)))
 
 
 def _own_past(look: Look, clock: Array, rows: Indices) -> Array:
@@ -118,13 +110,8 @@ def _shared(look: Look) -> Iterator[Finding]:
     first = quiet_nan("nanmax", memory[rows][:, : max(3, len(look.recent))]) - np.nanmedian(memory[rows][:, :3])
     guilty = (more > limit("foreign_memory") * total) & (first > 0.6 * more) & uneven
     if guilty.any() and guilty.sum() <= max(1, len(rows) // 8):
-        gib = float(np.nanmedian(more[guilty])) / 1024
-        yield Finding(
-            Class.SHARED_GPU,
-            places(look, rows[guilty]),
-            None,
-            (say("more_memory", gib=gib), *_comparison(look, rows[guilty])),
-        )
+        why = say("more_memory", gib=float(np.nanmedian(more[guilty])) / 1024)
+        yield Finding(Class.SHARED_GPU, places(look, rows[guilty]), None, (why, *_comparison(look, rows[guilty])))
 
 
 def _imbalance(look: Look) -> Iterator[Finding]:
@@ -185,10 +172,10 @@ def _communication_bound(look: Look) -> Iterator[Finding]:
     if quantity == "power":
         state = np.zeros_like(busy) if ports is None else busy & (ports > limit("full_port"))
     else:
-        known = [each for each in ("tensor", "dram", "sm") if not np.isnan(look.gpus[each][rows]).all()]
         state = busy.copy()
-        for each in known:
-            state &= quiet_nan("nanmedian", look.gpus[each][rows], axis=0) < limit("little_work")
+        for each in WORK:
+            if not np.isnan(look.gpus[each][rows]).all():
+                state &= quiet_nan("nanmedian", look.gpus[each][rows], axis=0) < limit("little_work")
     hung = look.waiting[rows].mean(axis=0) > 0.5
     since = _long_from(look, state & ~hung)
     if since is None:
@@ -196,8 +183,7 @@ def _communication_bound(look: Look) -> Iterator[Finding]:
     level = float(np.nanmedian(quiet_nan("nanmean", look.gpus[quantity][rows, since + 1 : look.end + 1])))
     why = [say("little_work", quantity=quantity, level=f"{level:.2g}")]
     if ports is not None:
-        full = 100 * float(np.nanmean(ports[since + 1 : look.end + 1]))
-        why.append(say("ports", percent=full))
+        why.append(say("ports", percent=100 * float(np.nanmean(ports[since + 1 : look.end + 1]))))
     yield Finding(Class.COMMUNICATION, (), look.moment(since), tuple(why))
 
 

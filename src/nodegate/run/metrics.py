@@ -22,7 +22,7 @@ from nodegate.job.command import judged
 from nodegate.job.finding import Class
 from nodegate.job.finding import Finding as Said
 from nodegate.job.parts import short
-from nodegate.job.prometheus import Access, Folder, Server, Source, server_time
+from nodegate.job.prometheus import Access, Source, server_time
 from nodegate.job.queries import Job
 from nodegate.job.render import line_of
 from nodegate.judge.judge import record_of
@@ -55,10 +55,10 @@ def look(access: Access | None, earlier: RunFolder | None, folder: RunFolder, no
     asked = _Asked()
     try:
         if access is not None:
-            source: Source = Server(access, folder.keep_answer)
+            source = Source(access, folder.keep_answer)
             asked = _Asked(Job(server_time(source), _SINCE_S, tuple(dict.fromkeys(map(short, nodes)))))
         elif earlier is not None and (kept := earlier.answers()) is not None:
-            source, asked = Folder(kept, folder.keep_answer), _read(kept / _ASKED)
+            source, asked = Source(kept, folder.keep_answer), _read(kept / _ASKED)
         else:
             return None
         answer = judged(asked.job, source) if asked.job else unknown(Text(asked.error, asked.error))
