@@ -9,11 +9,8 @@ from nodegate.knowledge.words import Cause, Role, Side, Signature
 from nodegate.knowledge.xid_lines import FELL_OFF_THE_BUS, LOST, LOST_SAID, SXID, SXID_SEVERITY, XID
 
 LITERALS = ("NVRM: Xid", "SXid", "fallen off the bus")
-_ROLES = {
-    XidKind.HARDWARE: Role.PRIMARY,
-    XidKind.APPLICATION: Role.PRIMARY,
+_ROLES = {  # of the others: the first error
     XidKind.CONSEQUENCE: Role.CONSEQUENCE,
-    XidKind.SEVERITY: Role.PRIMARY,
     XidKind.RECOVERY: Role.CONTEXT,
     XidKind.LEGACY: Role.EITHER,
     XidKind.UNKNOWN: Role.EITHER,
@@ -41,7 +38,7 @@ def xid_signature(code: int) -> Signature:
     return Signature(
         id=f"xid_{rule.code}",
         side=Side.KERNEL,
-        role=_ROLES[rule.kind],
+        role=_ROLES.get(rule.kind, Role.PRIMARY),
         cause=rule.cause,
         pattern=XID,
         meaning=rule.meaning,
@@ -52,16 +49,9 @@ def xid_signature(code: int) -> Signature:
     )
 
 
-@cache
-def xid_signatures() -> tuple[Signature, ...]:
-    """All Xids of the table."""
-    return tuple(xid_signature(code) for code in xids())
-
-
-@cache
-def sxid_signatures() -> tuple[Signature, ...]:
-    """All SXids of the table, with the severity that it gives them."""
-    return tuple(_of_sxid(rule, fatal=rule.fatal) for rule in sxids().values())
+def code_signatures() -> tuple[Signature, ...]:
+    """All Xids and SXids of the tables; these with the severity that their table gives them."""
+    return (*map(xid_signature, xids()), *(_of_sxid(rule, fatal=rule.fatal) for rule in sxids().values()))
 
 
 @cache

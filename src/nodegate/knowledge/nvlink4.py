@@ -48,11 +48,7 @@ def _table() -> tuple[tuple[int, int, Decoded], ...]:
         (
             int(row["register"]),
             sum(1 << int(bit) for bit in row["bits"].split()),
-            Decoded(
-                row["severity"] == "nonfatal",
-                Text(row["meaning"], row["meaning_zh"]),
-                Text(row["action"], row["action_zh"]),
-            ),
+            Decoded(row["severity"] == "nonfatal", Text.read(row, "meaning"), Text.read(row, "action")),
         )
         for row in rows("nvlink4.csv")
     )

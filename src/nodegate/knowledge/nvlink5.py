@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from nodegate.knowledge.tables import rows
+from nodegate.knowledge.tables import rows, texts
 from nodegate.knowledge.words import Text
 
 FIRST, LAST = 144, 150
@@ -17,7 +17,6 @@ _LINE = re.compile(
     r"(?P<unit>[A-Z0-9_/]{1,40}) {1,4}(?P<severity>Fatal|Nonfatal) {1,4}XC(?P<contained>[01]) i(?P<inst>\d{1,4})"
     r" Link (?P<link>-?\d{1,3}) \(0x(?P<info>[0-9a-fA-F]{1,8}) 0x(?P<status>[0-9a-fA-F]{1,8})\b"
 )
-_ANYTHING = "-"
 
 
 @dataclass(frozen=True)
@@ -61,13 +60,8 @@ def parse(text: str) -> Event | None:
     match = _LINE.match(text)
     if match is None:
         return None
-    return Event(
-        unit=match["unit"],
-        severity=match["severity"],
-        link=int(match["link"]),
-        info=int(match["info"], 16),
-        status=int(match["status"], 16),
-    )
+    info, status = int(match["info"], 16), int(match["status"], 16)
+    return Event(match["unit"], match["severity"], int(match["link"]), info, status)
 
 
 def decode(code: int, event: Event) -> Decoded | None:
@@ -81,7 +75,7 @@ def decode(code: int, event: Event) -> Decoded | None:
 
 @cache
 def _table() -> tuple[_Row, ...]:
-    words = {(row["sort"], row["word"]): Text(row["en"], row["zh"]) for row in rows("nvlink5_words.csv")}
+    words = texts("nvlink5_words.csv")
     return tuple(
         _Row(
             code=int(row["xid"]),
@@ -96,5 +90,5 @@ def _table() -> tuple[_Row, ...]:
 
 def _layout(bits: str) -> tuple[int, int]:
     """Mask and value of 32 bits, the highest first, in which "-" may be anything."""
-    mask = int("".join("0" if bit == _ANYTHING else "1" for bit in bits), 2)
-    return mask, int(bits.replace(_ANYTHING, "0"), 2)
+    mask = int("".join("0" if bit == "-" else "1" for bit in bits), 2)
+    return mask, int(bits.replace("-", "0"), 2)

@@ -22,7 +22,7 @@ _CUDA_SAYS = r"(?:CUDA (?:runtime |driver )?error|C(?:uda|UDA) failure|Cuda erro
 @cache
 def signatures() -> tuple[Signature, ...]:
     """Every signature, kernel side first, in the order in which they are tried."""
-    return (*kernel_signatures.xid_signatures(), *kernel_signatures.sxid_signatures(), *_rows_of(Side.KERNEL), *_user())
+    return (*kernel_signatures.code_signatures(), *_rows_of(Side.KERNEL), *_user())
 
 
 def find(line: str, side: Side) -> Hit | None:
@@ -76,8 +76,8 @@ def _user() -> tuple[Signature, ...]:
             role=Role(row["role"]),
             cause=Cause(row["cause"]),
             pattern=re.compile(pattern),
-            meaning=Text(row["meaning"], row["meaning_zh"]),
-            action=Text(row["action"], row["action_zh"]),
+            meaning=Text.read(row, "meaning"),
+            action=Text.read(row, "action"),
             failure_modes=tuple(row["failure_modes"].split()),
             example=row["example"],
             holds=tuple(sorted(required(pattern))),

@@ -9,13 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from nodegate.knowledge.tables import rows
+from nodegate.knowledge.tables import rows, texts
 from nodegate.knowledge.words import Text
 
 FATAL, NONFATAL = "Fatal", "Non-fatal"
-_RESET_ALL = "fabric"
-_WATCH = "none"
-_LOOK_UP = "look_up"
+_WORDS = "sxid_words.csv"
 
 
 @dataclass(frozen=True)
@@ -30,17 +28,13 @@ class SxidRule:
 
     def action_for(self, *, fatal: bool) -> Text:
         """What to do. The printed word counts: a fatal line of a code that the table calls harmless stops the jobs."""
-        if fatal and not self.fatal:
-            return _words()["action", _RESET_ALL]
-        if self.fatal and not fatal:
-            return _words()["action", _WATCH]
-        return self.action
+        return self.action if fatal == self.fatal else texts(_WORDS)["action", "fabric" if fatal else "none"]
 
 
 @cache
 def sxids() -> Mapping[int, SxidRule]:
     """The SXids by code."""
-    words = _words()
+    words = texts(_WORDS)
     return {
         int(row["code"]): SxidRule(
             code=int(row["code"]),
@@ -60,15 +54,10 @@ def sxid_rule(code: int) -> SxidRule:
         name="not in the table",
         where=Text("a part of an NVSwitch that this version does not know", "本版本不认识的交换芯片部件"),
         fatal=False,
-        action=_words()["action", _LOOK_UP],
+        action=texts(_WORDS)["action", "look_up"],
     )
 
 
 def is_fatal(rule: SxidRule, printed: str) -> bool:
     """Whether an event is fatal: by the word in its line, else by the table."""
     return printed == FATAL if printed else rule.fatal
-
-
-@cache
-def _words() -> Mapping[tuple[str, str], Text]:
-    return {(row["sort"], row["word"]): Text(row["en"], row["zh"]) for row in rows("sxid_words.csv")}

@@ -120,11 +120,9 @@ def xids() -> Mapping[int, XidRule]:
     return {
         int(row["code"]): XidRule(
             code=int(row["code"]),
-            name=row["name"],
             under_test=Verdict(row["under_test"]),
             kind=XidKind(row["kind"]),
-            mnemonic=row["mnemonic"],
-            note=row["note"],
+            **{each: row[each] for each in ("name", "mnemonic", "note")},
             **_rule(row),  # type: ignore[arg-type]
         )
         for row in rows("xid.csv")
@@ -154,14 +152,11 @@ def fabric_lines() -> tuple[LineRule, ...]:
 def _line_rule(row: Mapping[str, str]) -> LineRule:
     pattern = _whole(row["pattern"])
     return LineRule(
-        id=row["id"],
         side=Side.KERNEL,
-        subject=row["subject"],
-        part=row["part"],
         role=Role(row["role"]),
         holds=tuple(sorted(required(pattern))),
         pattern=re.compile(pattern),
-        example=row["example"],
+        **{each: row[each] for each in ("id", "subject", "part", "example")},
         **_rule(row),  # type: ignore[arg-type]
     )
 
@@ -178,11 +173,11 @@ def settings() -> tuple[Setting, ...]:
     """Harmful settings of NCCL and CUDA (nccl_settings.csv)."""
     return tuple(
         Setting(
-            name=row["name"],
-            values=tuple(row["value"].lower().split("|")),
-            needs=row["needs"],
-            verdict=Verdict(row["verdict"]),
-            meaning=row["meaning"],
+            row["name"],
+            tuple(row["value"].lower().split("|")),
+            row["needs"],
+            Verdict(row["verdict"]),
+            row["meaning"],
         )
         for row in rows("nccl_settings.csv")
     )
@@ -212,11 +207,17 @@ def _rule(row: Mapping[str, str]) -> dict[str, object]:
         "lasts": Lasts(row["lasts"]),
         "delivery": Verdict(row["delivery"]),
         "bootcheck": Verdict(row["bootcheck"]),
-        "meaning": Text(row["meaning"], row["meaning_zh"]),
-        "action": Text(row["action"], row["action_zh"]),
+        "meaning": Text.read(row, "meaning"),
+        "action": Text.read(row, "action"),
         "cause": Cause(row["cause"]),
         "failure_modes": tuple(row["failure_modes"].split()),
     }
+
+
+@cache
+def texts(name: str) -> Mapping[tuple[str, str], Text]:
+    """The sentences of one table by their sort and word."""
+    return {(row["sort"], row["word"]): Text(row["en"], row["zh"]) for row in rows(name)}
 
 
 def rows(name: str) -> list[dict[str, str]]:

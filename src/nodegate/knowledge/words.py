@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -13,6 +14,11 @@ class Text:
 
     en: str
     zh: str
+
+    @classmethod
+    def read(cls, row: Mapping[str, str], column: str) -> Text:
+        """The sentence in two columns of a table: this one, and its Chinese beside it."""
+        return cls(row[column], row[f"{column}_zh"])
 
     def of(self, language: str) -> str:
         """The sentence in this language."""

@@ -93,11 +93,10 @@ def gpu_events(lines: Iterable[KernelLine]) -> Iterator[GpuEvent | Unparsed]:
             yield said.at(line.epoch_s)
         elif _ANY_XID.search(line.text):
             yield Unparsed(line.text, line.epoch_s)
-        elif match := LOST.search(line.text):
-            yield _lost(address_of(match), line)
-        elif LOST_SAID.search(line.text):
-            yield _lost(named if age <= _LINES_OF_ONE_MESSAGE else "", line)
-            named = ""
+        elif (match := LOST.search(line.text)) or LOST_SAID.search(line.text):
+            address = address_of(match) if match else named if age <= _LINES_OF_ONE_MESSAGE else ""
+            yield GpuEvent(address, FELL_OFF_THE_BUS, "GPU has fallen off the bus", line.epoch_s)
+            named = named if match else ""
 
 
 def switch_events(lines: Iterable[KernelLine]) -> Iterator[SwitchEvent | Unparsed]:
@@ -111,17 +110,10 @@ def switch_events(lines: Iterable[KernelLine]) -> Iterator[SwitchEvent | Unparse
             continue
         word = SXID_SEVERITY.match(match["text"])
         key = (address_of(match), int(match["code"]))
-        if word is None and key in seen:
-            continue
+        if word or key not in seen:
+            said = word["word"] if word else ""
+            yield SwitchEvent(f"nvidia-nvswitch{match['switch']}", *key, said, match["text"], line.epoch_s)
         seen.add(key)
-        yield SwitchEvent(
-            switch=f"nvidia-nvswitch{match['switch']}",
-            address=key[0],
-            code=key[1],
-            severity=word["word"] if word else "",
-            text=match["text"],
-            epoch_s=line.epoch_s,
-        )
 
 
 def serials(lines: Iterable[KernelLine]) -> dict[str, str]:
@@ -157,20 +149,15 @@ def xid_said(text: str) -> GpuEvent | None:
     severity, cause = _SEVERITY.match(said), _CAUSED_BY.search(said)
     recovery = _RECOVERY.search(said) if code == RECOVERY_ACTION else None
     registers = nvlink4.decode(said) if code == nvlink4.CODE else None
-    word = NONFATAL if registers and registers.nonfatal else severity["word"] if severity else ""
     return GpuEvent(
-        address=address_of(match),
+        address_of(match),
+        code,
+        said,
+        _NO_TIME,
         instance=match["instance"].strip(),
-        code=code,
-        severity=word,
-        text=said,
+        severity=NONFATAL if registers and registers.nonfatal else severity["word"] if severity else "",
         pid=process["pid"] if process else "",
         process=(process["name"] or "") if process else "",
         cause=int(cause[1]) if cause else None,
         recovery=recovery["word"] if recovery else "",
-        epoch_s=_NO_TIME,
     )
-
-
-def _lost(address: str, line: KernelLine) -> GpuEvent:
-    return GpuEvent(address, FELL_OFF_THE_BUS, "GPU has fallen off the bus", line.epoch_s)
