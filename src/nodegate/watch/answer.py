@@ -17,9 +17,6 @@ class State(str, Enum):
     NOT_JUDGED = "not-judged"
 
 
-EXIT = {State.HEALTHY: 0, State.SLOW: 1, State.SILENT: 1, State.NOT_JUDGED: 2}
-
-
 def of_one(per: str) -> str:
     """What a time is of, where it is not an iteration: ` a token`."""
     return "" if per == "iteration" else f" a {per}"
@@ -137,4 +134,4 @@ class Answer:
     @property
     def exit(self) -> int:
         """0 healthy, 1 slow or silent, 2 could not tell."""
-        return EXIT[self.state]
+        return {State.HEALTHY: 0, State.NOT_JUDGED: 2}.get(self.state, 1)

@@ -13,7 +13,7 @@ from nodegate.notices.tell import tell_line
 from nodegate.text import visible
 from nodegate.watch import render
 from nodegate.watch.answer import Silent, Slow
-from nodegate.watch.follow import CHUNK_BYTES, Packed, Stream, source
+from nodegate.watch.follow import CHUNK_BYTES, Stream, source
 from nodegate.watch.formats import FORMATS, Reader
 from nodegate.watch.lines import LineSplitter
 from nodegate.watch.options import Asked
@@ -40,10 +40,7 @@ class _Watch:
         self.asked, self.out, self.clock = asked, out, clock
         self.targets = targets_of(asked.notice)
         self.watcher = Watcher(
-            formats=_formats(asked),
-            ratio=asked.ratio,
-            silence_s=asked.silence_s,
-            given=_given(asked),
+            formats=_formats(asked), ratio=asked.ratio, silence_s=asked.silence_s, given=_given(asked)
         )
         self.splitter = LineSplitter()
         self.caught_up = asked.once
@@ -67,13 +64,9 @@ class _Watch:
             _write(self.asked.html, self.watcher, self.name)
         if self.asked.json:
             self.say(render.answer_json(answer, self.name))
-        elif self.asked.once:
-            for line in render.text(answer, self.name, self.asked.lang):
-                self.say(line)
         else:
-            for note in render.notes(answer, self.asked.lang):
-                self.say(note)
-            self.say(f"{self.name}: {render.headline(answer)}")
+            for line in render.text(answer, self.name, self.asked.lang, found=self.asked.once):
+                self.say(line)
         return answer.exit
 
     def pump(self, read: Stream, stop: Stop) -> None:
@@ -89,23 +82,17 @@ class _Watch:
                 last = self.clock()
             if not self.caught_up and len(data) < CHUNK_BYTES:  # all that was there: now this machine's clock counts
                 self.caught_up, last = True, self.clock() - age_s
-                self.catch_up()
+                if self.watcher.pace.lasts:  # of what was found before the watch began, only this is sent as a notice
+                    self.send(self.watcher.pace.slow[-1].line)
             idle_s = self.clock() - last
             self.told(self.watcher.idle(idle_s))
             if self.watcher.finished and idle_s > LINGER_S:
                 break
         for line in self.splitter.end():
             self.told(self.watcher.line(line))
-        if isinstance(read, Packed) and read.said.lost:
-            self.watcher.lost(read.said.lost)
+        self.watcher.lost = read.lost
         if self.asked.once and self.asked.running:
             self.told(self.watcher.idle(age_s))
-
-    def catch_up(self) -> None:
-        """Findings from before the watch began are printed, but only one that persists is sent as a notice."""
-        slow = self.watcher.pace.slow
-        if slow and slow[-1].until is None:
-            self.send(slow[-1].line)
 
     def told(self, events: Iterable[Slow | Silent]) -> None:
         for event in events:

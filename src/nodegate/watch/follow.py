@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nodegate.errors import UsageError
 from nodegate.files import bounded
+from nodegate.knowledge.words import Text
 
 CHUNK_BYTES = 1 << 18
 
@@ -19,6 +20,8 @@ class Stream:
 
     `name` is that of a pipe to which perhaps no program writes.
     """
+
+    lost: Text | None = None  # once it is at its end: what of it was not read
 
     def __init__(self, file: int, name: str = "") -> None:
         self.file, self._name = file, name
@@ -47,12 +50,13 @@ class Stream:
         held = os.fstat(self.file)
         return max(0.0, time.time() - held.st_mtime) if self.file and stat.S_ISREG(held.st_mode) else 0.0
 
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self.file)
+
 
 class Packed(Stream):
-    """The text of a packed or recoded log (gzip, zstd, xz, bzip2, UTF-16; the only log of a zip or tar file).
-
-    `said` names, once it is at its end, what of it was not read.
-    """
+    """The text of a packed or recoded log (gzip, zstd, xz, bzip2, UTF-16; the only log of a zip or tar file)."""
 
     def __init__(self, path: Path) -> None:
         from nodegate.triage.read import chunks, members  # noqa: PLC0415 - only here
@@ -60,9 +64,9 @@ class Packed(Stream):
 
         self._stream = bounded.open_regular(path)
         super().__init__(self._stream.fileno())
-        self.said = Remarks()
+        self._said = Remarks()
         self._path, self._chunks = path, chunks
-        self._members = members(self._stream, str(path), self.said)
+        self._members = members(self._stream, str(path), self._said)
         self._parts: Iterator[bytes] | None = None
 
     def read(self, wait_s: float) -> bytes | None:  # noqa: ARG002 - it does not wait
@@ -72,14 +76,15 @@ class Packed(Stream):
             UsageError: it holds several logs, or cannot be unpacked here.
         """
         if self._parts is None:
-            self._parts = self._chunks(next(self._members, ("", iter(())))[1], self.said)
+            self._parts = self._chunks(next(self._members, ("", iter(())))[1], self._said)
         part = next(self._parts, None)
         if part is None and next(self._members, None):
             raise UsageError("holds several logs", file=str(self._path), hint="unpack it and give one of them")
+        self.lost = self._said.lost
         return part
 
     def close(self) -> None:
-        """Close the file."""
+        """See `Stream`."""
         self._stream.close()
 
 
@@ -135,28 +140,18 @@ def source(path: Path, *, once: bool) -> Iterator[Stream]:
         raise _unreadable(path, said) from said
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
         raise UsageError("is neither a file nor a pipe", file=str(path), hint="give the path of the job's log")
-    if stat.S_ISREG(mode) and _is_packed(path):
-        packed = Packed(path)
-        try:
-            yield packed
-        finally:
-            packed.close()
-        return
-    log = Growing(path) if stat.S_ISREG(mode) and not once else Stream(_opened(path, pipes=True), str(path))
+    from nodegate.triage.read import is_text  # noqa: PLC0415 - the log may be standard input
+
+    log: Stream = Growing(path) if stat.S_ISREG(mode) else Stream(_opened(path, pipes=True), str(path))
+    if stat.S_ISREG(mode) and not is_text(os.pread(log.file, 512, 0)):
+        log.close()
+        log = Packed(path)
+    elif once:
+        log = Stream(log.file, str(path))
     try:
         yield log
     finally:
-        os.close(log.file)
-
-
-def _is_packed(path: Path) -> bool:
-    from nodegate.triage.read import is_text  # noqa: PLC0415 - the log may be standard input
-
-    file = _opened(path)
-    try:
-        return not is_text(os.pread(file, 512, 0))
-    finally:
-        os.close(file)
+        log.close()
 
 
 def _opened(path: Path, *, pipes: bool = False) -> int:

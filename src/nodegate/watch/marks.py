@@ -1,7 +1,6 @@
 """Lines that are not iterations but explain one: starts, checkpoints, evaluations, ends, settings, the slowest rank."""
 
 import re
-from typing import NamedTuple
 
 _MARKS = {
     "start": (
@@ -71,27 +70,17 @@ _NAMES = {"world_size": "world", "seq_length": "sequence", "global_batch_size": 
 
 def mark(line: str) -> str:
     """`start`, `checkpoint`, `evaluation`, `finished`, `died`, or nothing."""
-    for word, name in _WORDS:
-        if word in line:
-            return name
-    return ""
+    return next((name for word, name in _WORDS if word in line), "")
 
 
-class Setting(NamedTuple):
-    """One of `world` (ranks), `sequence` (tokens) and `batch` (samples) as the program printed it at its start."""
-
-    name: str
-    value: int
-
-
-def setting(line: str) -> Setting | None:
-    """The setting in a line of the start-up text."""
+def setting(line: str) -> tuple[str, int] | None:
+    """One of `world` (ranks), `sequence` (tokens) and `batch` (samples) in a line of the start-up text."""
     if " .." in line:
         found = _SETTING.search(line)
-        return Setting(_NAMES[found[1]], int(found[2])) if found else None
+        return (_NAMES[found[1]], int(found[2])) if found else None
     for name, pattern, word in (("world", _WORLD, "using world size"), ("batch", _BATCH, "Total train batch size")):
         if word in line and (found := pattern.search(line)):
-            return Setting(name, int(found[1].replace(",", "")))
+            return name, int(found[1].replace(",", ""))
     return None
 
 

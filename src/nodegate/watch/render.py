@@ -5,29 +5,22 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict
 
+from nodegate.text import counted as number
 from nodegate.watch.answer import Answer, Silent, Slow, counted, of_one
 
 SCHEMA = "nodegate.watch/1"
 MOST_LINES = 50  # of slow times and silences that the text shows
 
 
-def text(answer: Answer, log: str, language: str = "en") -> Iterable[str]:
-    """The result, the worst first; the last line is the answer in one sentence."""
-    found: list[Slow | Silent] = [*answer.slow, *answer.silent]
-    yield from (each.line for each in found[-MOST_LINES:])
-    if len(found) > MOST_LINES:
-        yield f"({len(found) - MOST_LINES} more before these)"
-    yield from notes(answer, language)
+def text(answer: Answer, log: str, language: str = "en", *, found: bool = True) -> Iterable[str]:
+    """The result, the worst first, without what was `found` if it was told before; the last line is the answer."""
+    every: list[Slow | Silent] = [*answer.slow, *answer.silent] if found else []
+    yield from (each.line for each in every[-MOST_LINES:])
+    if len(every) > MOST_LINES:
+        yield f"({len(every) - MOST_LINES} more before these)"
+    note, notes = ("注意：", answer.notes_zh) if language == "zh" else ("note: ", answer.notes)
+    yield from (f"{note}{each}" for each in notes)
     yield f"{log}: {headline(answer)}"
-
-
-def notes(answer: Answer, language: str) -> Iterable[str]:
-    """The notes in the language that was asked for."""
-    return (
-        (f"注意：{note}" for note in answer.notes_zh)
-        if language == "zh"
-        else (f"note: {note}" for note in answer.notes)
-    )
 
 
 def headline(answer: Answer) -> str:
@@ -35,21 +28,13 @@ def headline(answer: Answer) -> str:
     state = answer.state.value
     if not answer.points:
         return f"{state}: {answer.reason}"
-    usual = "" if answer.usual_s is None else f", usually {milliseconds(answer.usual_s)}{of_one(answer.per)}"
+    ms = (answer.usual_s or 0.0) * 1000
+    shown = f"{ms:.1f} ms" if ms >= 1 else f"{ms:.4g} ms"
+    usual = "" if answer.usual_s is None else f", usually {shown}{of_one(answer.per)}"
     end = ", ended with an error" if answer.died else ", finished" if answer.finished else ""
-    counts = []
-    if answer.slow:
-        counts.append(f"{len(answer.slow)} slow {'time' if len(answer.slow) == 1 else 'times'}")
-    if answer.silent:
-        counts.append(f"{len(answer.silent)} {'silence' if len(answer.silent) == 1 else 'silences'}")
-    said = " and ".join(counts) or answer.reason
+    counts = (number(len(answer.slow), "slow time"), number(len(answer.silent), "silence"))
+    said = " and ".join(each for each in counts if not each.startswith("0 ")) or answer.reason
     return f"{state}: {said}; {counted(answer.per)}s {answer.first}-{answer.last} ({answer.source}){usual}{end}"
-
-
-def milliseconds(seconds: float) -> str:
-    """Seconds as milliseconds with their unit."""
-    ms = seconds * 1000
-    return f"{ms:.1f} ms" if ms >= 1 else f"{ms:.4g} ms"
 
 
 def event(found: Slow | Silent) -> str:

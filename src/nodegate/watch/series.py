@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from nodegate.watch.formats import FORMATS
-from nodegate.watch.marks import Setting
 from nodegate.watch.reading import Point, Reading, Span
 
 WARM_UP_ITERATIONS = 20  # after each start: compilation, caches, allocator, first data
@@ -50,9 +49,9 @@ class Series:
         """A line said that a checkpoint or an evaluation is between two iterations."""
         self._pause = what
 
-    def setting(self, said: Setting) -> None:
+    def setting(self, name: str, value: int) -> None:
         """A line of the start-up text."""
-        self._settings[said.name] = said.value
+        self._settings[name] = value
 
     def add(self, reading: Reading, sender: str, time: str, at_s: float | None = None) -> Point | None:
         """The point that ends with this reading, whose line was written at `time`; None if it makes none (yet)."""
@@ -111,12 +110,11 @@ class Series:
             better = _RANK.get(reading.source, -1) < _RANK.get(last.source, -1) or (
                 last.by_clock and not reading.by_clock and reading.source == last.source
             )
-            ahead = same and reading.iteration > last.iteration and reading.seconds is not None
-            self._others += 1
-            mine = better or ahead or self._others > LOST_AFTER
-            if ahead:
+            if same and reading.iteration > last.iteration and reading.seconds is not None:  # another sender is ahead
                 self._others, self._from = 0, sender
                 return True
+            self._others += 1
+            mine = better or self._others > LOST_AFTER
         if mine:
             self._others, self.source, self._from = 0, reading.source, sender
             self.last = self._anchor = None
@@ -172,19 +170,12 @@ class Series:
 
     def _by_clock(self, reading: Reading) -> tuple[int, float] | None:
         """The line has the time since the start: long enough intervals of it make points."""
-        anchor = self._anchor
-        if (
-            anchor is None
-            or anchor.elapsed_s is None
-            or reading.elapsed_s is None
-            or reading.elapsed_s < anchor.elapsed_s
-        ):
+        anchor, now_s = self._anchor, reading.elapsed_s
+        if anchor is None or anchor.elapsed_s is None or now_s is None or now_s < anchor.elapsed_s:
             self._anchor = reading
             return None
-        steps, spent_s = reading.iteration - anchor.iteration, reading.elapsed_s - anchor.elapsed_s
-        if steps < 1 or spent_s < ENOUGH_ELAPSED_S:
-            return None
-        return anchor.iteration, spent_s / steps
+        steps, spent_s = reading.iteration - anchor.iteration, now_s - anchor.elapsed_s
+        return None if steps < 1 or spent_s < ENOUGH_ELAPSED_S else (anchor.iteration, spent_s / steps)
 
     def _tokens(self, reading: Reading) -> float | None:
         """Tokens per iteration since the last point."""
@@ -195,17 +186,9 @@ class Series:
         return tokens / steps if steps > 0 and tokens > 0 else None
 
     def _key(self, reading: Reading, tokens: float | None) -> tuple[object, ...]:
-        said = self._settings
-        batch, sequence, world = reading.batch, reading.sequence, reading.world
-        return (
-            reading.source,
-            reading.per,
-            reading.bar,
-            said.get("batch") if batch is None else batch,
-            said.get("sequence") if sequence is None else sequence,
-            said.get("world") if world is None else world,
-            tokens is not None,
-        )
+        own = {"batch": reading.batch, "sequence": reading.sequence, "world": reading.world}
+        settings = (self._settings.get(name) if value is None else value for name, value in own.items())
+        return (reading.source, reading.per, reading.bar, *settings, tokens is not None)
 
 
 def _span(reading: Reading, before: Reading | None, since: int, seconds: float, between_s: float) -> Span:

@@ -46,7 +46,7 @@ class Watcher:
         self._read_at: Stamp | None = None
         self._explained: Text | None = remarks.START
         self._finished = self._died = False
-        self._lost: Text | None = None
+        self.lost: Text | None = None  # why a part of the log could not be read: what is in it is not known
         self._first = self._points = self._readings = 0
 
     @property
@@ -84,10 +84,6 @@ class Watcher:
             return []
         found = self._silence.alive(seconds, self.iteration, died=self._died)
         return [found] if found else []
-
-    def lost(self, why: Text) -> None:
-        """A part of the log could not be read: what is in it is not known."""
-        self._lost = why
 
     def end(self) -> list[Silent]:
         """There will be no more lines; returns a gap that was not judged yet."""
@@ -162,29 +158,22 @@ class Watcher:
         name = marks.mark(text)
         if name:
             self._silence.mark(name)
-            self._marked(name)
-        elif (rank := marks.slowest_rank(text)) is not None:
-            self.pace.rank(rank)
-        elif said := marks.setting(text):
-            self._series.setting(said)
-
-    def _marked(self, name: str) -> None:
         if name == "start":
             self._series.start()
             self._explained = remarks.RESTART
         elif name in remarks.PAUSES:
             self._series.pause(name)
             self._explained = self._explained or remarks.PAUSES[name]
-        elif name == "finished":
-            self._finished = True
-        else:
-            self._died = True
+        elif name:
+            self._finished, self._died = self._finished or name == "finished", self._died or name == "died"
+        elif (rank := marks.slowest_rank(text)) is not None:
+            self.pace.rank(rank)
+        elif said := marks.setting(text):
+            self._series.setting(*said)
 
     def _state(self) -> tuple[State, str]:
         silent = self._silence.found
-        if silent and not silent[-1].over:
-            return State.SILENT, silent[-1].line
-        if self.pace.slow:
+        if self.pace.slow and (not silent or silent[-1].over):
             return State.SLOW, self.pace.slow[-1].line
         if silent:
             return State.SILENT, silent[-1].line
@@ -195,20 +184,19 @@ class Watcher:
 
     def _unjudged(self) -> str:
         """Why nothing can be said; empty if the pace was judged."""
-        if self._lost:
-            return f"not read to its end: {self._lost.en}"
+        if self.lost:
+            return f"not read to its end: {self.lost.en}"
         if not self._readings:
             return "no iteration in a known form: name the parts of a line with --pattern"
         if not self.pace.judged:
-            few = counted(self._points, "measurement")
-            needed = f"{FEWEST} intervals of {INTERVAL_S:g} s are needed"
+            few, needed = counted(self._points, "measurement"), f"{FEWEST} intervals of {INTERVAL_S:g} s are needed"
             return f"{few} of iteration times: too few to know what is usual ({needed})"
         return self.pace.incomparable and f"it cannot be compared as asked: {self.pace.incomparable}"
 
     def _notes(self) -> list[Text]:
         notes = [remarks.restarted(before, after) for before, after in self._series.restarts[:20]]
-        if self._lost:
-            notes.append(self._lost)
+        if self.lost:
+            notes.append(self.lost)
         if self.pace.kinds_seen > 1:
             notes.append(remarks.settings(self.pace.kinds_seen))
         notes += self._silence.explained[:20]
