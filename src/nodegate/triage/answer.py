@@ -1,24 +1,24 @@
 """The answer: what ended the job, where, its class, why that is the root, what to do, and what followed."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from nodegate.knowledge.words import Cause, Role, Side, Text
-from nodegate.triage import details, launch, launchers, meanings, reasons, suspect_gpu
-from nodegate.triage.advice import Advice, advice
+from nodegate.triage import details, launchers, meanings, reasons, suspect_gpu
 from nodegate.triage.candidates import ERROR_LINE, soft
-from nodegate.triage.doubt import ACTION, doubt
 from nodegate.triage.episodes import Ending, ending, job_logs
 from nodegate.triage.events import Event
-from nodegate.triage.groups import Group, fold_events
-from nodegate.triage.notes import kernel_log_helps, notes
+from nodegate.triage.meanings import Advice
+from nodegate.triage.notes import ACTION, doubt, kernel_log_helps, notes
 from nodegate.triage.place import Place
 from nodegate.triage.reading import Case
 from nodegate.triage.recognised import Worth, lines_around
 from nodegate.triage.remarks import Note
 from nodegate.triage.root import Root, find_root
-from nodegate.triage.silence import late_start
+from nodegate.triage.silence import AT_START, late_start
 from nodegate.triage.waits import Stall
+from nodegate.triage.wording import Group, fold_events
 
 # Errors that CUDA itself cannot name, and what they mostly turn out to be.
 _WAITS_FOR_ANOTHER = frozenset(("store_connect",))  # the peer is to be looked at, not who complains
@@ -98,26 +98,20 @@ def answer(case: Case) -> Answer:
     why = tuple(reasons.why(root, last, case))
     read = _read(case)
     meaning, action = meanings.meaning(root, where, case), meanings.action(root, _nodes(places))
-    if shared := launch.alike(root, last, case):
+    if shared := meanings.alike(root, last, case):
         cause, where, places = Cause.ENVIRONMENT, Place(), tuple(Place(node=name) for name in shared)
-        meaning, action = launch.meaning(shared, meaning), launch.ACTION
+        meaning, action = meanings.of_launch(shared, meaning), meanings.LAUNCH_ACTION
     nodes_fine = cause is Cause.PROGRAM and not _against_nodes(last, case)
     nodes_fine = nodes_fine and not (event and suspect_gpu.is_any(case.events, event))
     failed = event is not None or root.follows or root.hangs
     began_s, began_after = _began(root)
-    unclear = None if failed else doubt(case, last)
     helps = event is None or kernel_log_helps(cause, event.kind.failure_modes)
-    advised = advice(
-        failed=failed,
-        hangs=root.hangs,
-        kind=event.kind.id if event else "",
-        cause=cause,
-        sure=sure,
-        nodes=_nodes(places),
-    )
+    advised = meanings.advice(root, cause, _nodes(places), failed=failed, sure=sure)
     said = reasons.sentence(root, cause, sure=sure, fine=nodes_fine, where=where, meaning=meaning, read=read)
-    if unclear:
-        failed, said, meaning, action = True, unclear.sentence, unclear.sentence, ACTION
+    worth = lines_around(root.event)
+    if unclear := None if failed else doubt(case, last):
+        failed, (said, worth), action = True, unclear, ACTION
+        meaning = said
     return Answer(
         failed=failed,
         cause=cause,
@@ -135,21 +129,19 @@ def answer(case: Case) -> Answer:
         advice=advised,
         failure_modes=event.kind.failure_modes if event else (),
         why=why,
-        followed=tuple(
-            fold_events(
-                each
-                for each in last.events
-                if each != event and each.kind.id != ERROR_LINE and not (event and details.only_warns(each))
-            )
+        followed=fold_events(
+            each
+            for each in last.events
+            if each != event and each.kind.id != ERROR_LINE and not (event and details.only_warns(each))
         ),
-        overcome=tuple(fold_events(each for each in last.overcome if each.kind.role is not Role.CONSEQUENCE)),
+        overcome=fold_events(each for each in last.overcome if each.kind.role is not Role.CONSEQUENCE),
         iteration=last.iteration,
         progress_s=last.progress_s,
         stall=root.stall,
         zone_s=case.zone_s,
         read=read,
         recognised=unclear is None,
-        worth=unclear.worth if unclear else lines_around(root.event),
+        worth=worth,
         notes=notes(
             case,
             [event for event in last.outside if _is_fault(event)],
@@ -212,9 +204,8 @@ def _where(root: Root, case: Case) -> tuple[Place, str]:
 
 def _missing(root: Root) -> tuple[int, ...]:
     """The ranks of a hang that are to blame: behind, not started, or in another collective than most."""
-    if root.unstarted:
-        return root.unstarted.ranks
-    return root.laggards.ranks if root.laggards else root.mismatch.called[0][1] if root.mismatch else ()
+    behind = root.unstarted or root.laggards
+    return behind.ranks if behind else root.mismatch.called[0][1] if root.mismatch else ()
 
 
 def _of_rank(rank: int, case: Case) -> Place:
@@ -248,7 +239,7 @@ def _nodes(places: Iterable[Place]) -> tuple[str, ...]:
 def _of_event(root: Root, event: Event, case: Case) -> tuple[Place, str]:
     names = case.found.names
     place, beside = event.place, root.beside
-    late = late_start(case) if event.kind.id in reasons.AT_START else None
+    late = late_start(case) if event.kind.id in AT_START else None
     if late and (late.place.node or late.place.pod):
         return late.place, ""
     if event.kind.id in _WAITS_FOR_ANOTHER and event.peer:
@@ -258,15 +249,10 @@ def _of_event(root: Root, event: Event, case: Case) -> tuple[Place, str]:
         gpu = beside.place.gpu if beside.place.gpu is not None else place.gpu
         rank = beside.place.rank if beside.place.rank is not None else place.rank
         return replace(place, node=beside.place.node, gpu=gpu, rank=rank, text=""), beside.device
-    return replace(_rank_of_gpu(place, case), text=""), event.device
-
-
-def _rank_of_gpu(place: Place, case: Case) -> Place:
-    """For a kernel message: the rank that ran on this GPU, if the logs show it."""
-    names = case.found.names
     on_gpu = [rank for rank, gpu in names.gpu_of_rank.items() if gpu == place.gpu]
     ranks = [rank for rank in on_gpu if place.node and names.node_of_rank.get(rank) == place.node]
-    return replace(place, rank=ranks[0]) if place.rank is None and len(ranks) == 1 else place
+    rank = ranks[0] if place.rank is None and len(ranks) == 1 else place.rank
+    return replace(place, rank=rank, text=""), event.device
 
 
 def _may_come_second(root: Root, last: Ending) -> bool:
@@ -289,15 +275,15 @@ def _against_nodes(last: Ending, case: Case) -> bool:
     A clock without a zone may be hours off: then a fault of another hour may be of the job's time.
     """
     without_a_zone = {log.name for log in case.logs if log.kernel and log.zone_s is None}
-    beside = [
-        event
-        for event in last.outside
-        if event.log in without_a_zone
+    times = [each.printed_s for each in case.events if each.kind.side is Side.USER and each.printed_s is not None]
+    first_s, last_s = (min(times) - _MOST_OFF_S, max(times) + _MOST_OFF_S) if times else (-math.inf, math.inf)
+    return any(
+        event.log in without_a_zone
         and _is_fault(event)
         and not (event.stamp and event.stamp.zoned)
-        and _within_a_day(event, case)
-    ]
-    return bool(beside) or any(
+        and (event.printed_s is None or first_s <= event.printed_s <= last_s)
+        for event in last.outside
+    ) or any(
         event.kind.side is Side.KERNEL
         and event.kind.cause not in (Cause.PROGRAM, Cause.UNKNOWN)
         and event.kind.role in (Role.PRIMARY, Role.EITHER)
@@ -308,14 +294,6 @@ def _against_nodes(last: Ending, case: Case) -> bool:
 def _is_fault(event: Event) -> bool:
     hard = event.kind.role is Role.PRIMARY and not soft(event)
     return event.kind.side is Side.KERNEL and hard and event.kind.cause in (Cause.HARDWARE, Cause.FABRIC)
-
-
-def _within_a_day(event: Event, case: Case) -> bool:
-    """Whether some zone would put this kernel message into the time of the job."""
-    times = [each.printed_s for each in case.events if each.kind.side is Side.USER and each.printed_s is not None]
-    if event.printed_s is None or not times:
-        return True
-    return min(times) - _MOST_OFF_S <= event.printed_s <= max(times) + _MOST_OFF_S
 
 
 def _read(case: Case) -> reasons.Read:

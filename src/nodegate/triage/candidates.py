@@ -67,13 +67,12 @@ def _of_the_job(found: list[Event], case: Case) -> list[Event]:
     nodes = set(names.node_of_rank.values())
     if not names.world or not names.node_of_rank.keys() >= set(range(names.world)) or nodes & names.pods:
         return found
-    machines = [event.place.node or names.home.get(event.place.pod, event.place.pod) for event in found]
-    own = [
-        event
-        for event, machine in zip(found, machines, strict=True)
-        if not machine or any(same_node(machine, node) for node in nodes)
-    ]
-    return own or found
+
+    def is_own(event: Event) -> bool:
+        machine = event.place.node or names.home.get(event.place.pod, event.place.pod)
+        return not machine or any(same_node(machine, node) for node in nodes)
+
+    return list(filter(is_own, found)) or found
 
 
 def _not_after(time_outs: Sequence[Event], events: Sequence[Event]) -> list[Event]:
@@ -104,11 +103,9 @@ def _near_the_end(found: list[Event], ending: Ending) -> list[Event]:
         for event in ending.events
         if event.kind.side is Side.USER and event.kind.role is not Role.CONTEXT and event.began_s is not None
     ]
-    if not symptoms:
-        return found
-    earliest = min(symptoms) - _BEFORE_HANG_S
+    earliest = min(symptoms, default=0.0) - _BEFORE_HANG_S
     near = [event for event in found if event.began_s is None or event.began_s >= earliest]
-    return near or found
+    return near if symptoms and near else found
 
 
 def earliest(found: Sequence[Event]) -> Event | None:
@@ -116,7 +113,10 @@ def earliest(found: Sequence[Event]) -> Event | None:
     hard = [event for event in found if not soft(event)] or list(found)
     if not hard:
         return None
-    first_s = min((when for event in hard if (when := _at_the_latest(event)) is not None), default=None)
+    begun = [
+        event.late_s - event.ran_s if event.about and event.late_s is not None else event.began_s for event in hard
+    ]
+    first_s = min((when for when in begun if when is not None), default=None)
     if first_s is None:
         return min(hard, key=lambda event: (weight(event), event.line))
     near = [event for event in hard if _may_have_begun(event, first_s)]
@@ -146,11 +146,6 @@ def _machine_fault_near(event: Event, hard: Sequence[Event]) -> Event | None:
         and apart(each, event) <= within_s
     ]
     return min(faults, key=lambda each: (weight(each), began(each)), default=None)
-
-
-def _at_the_latest(event: Event) -> float | None:
-    """When an event had surely begun; None if it is unknown."""
-    return event.late_s - event.ran_s if event.about and event.late_s is not None else event.began_s
 
 
 def _may_have_begun(event: Event, when_s: float) -> bool:
@@ -183,17 +178,13 @@ def _is_after(event: Event, began_s: Mapping[tuple[str, str, int], Sequence[floa
     when = event.began_s
     if when is None:
         return False
+    node = without_domain(event.place.node)
     if event.kind.id.startswith("sxid_"):
-        lost_s = began_s.get((without_domain(event.place.node), _ANY_DEVICE, FELL_OFF_THE_BUS), ())
+        lost_s = began_s.get((node, _ANY_DEVICE, FELL_OFF_THE_BUS), ())
         return _any_within(lost_s, when - _OF_ONE_FAULT_S, when + _OF_ONE_FAULT_S)
-    if not _XID.fullmatch(event.kind.id):
-        return False
-    return any(
-        _any_within(
-            began_s.get((without_domain(event.place.node), event.device, code), ()), when - INCIDENT_S, when + SLACK_S
-        )
-        for code in _codes_before(int(event.kind.id[4:]))
-    )
+    codes = _codes_before(int(event.kind.id[4:])) if _XID.fullmatch(event.kind.id) else ()
+    times = (began_s.get((node, event.device, code), ()) for code in codes)
+    return any(_any_within(each, when - INCIDENT_S, when + SLACK_S) for each in times)
 
 
 def _any_within(times: Sequence[float], first_s: float, last_s: float) -> bool:
@@ -245,10 +236,7 @@ def apart(one: Event, other: Event) -> float:
     """Seconds between two events; none if one can have been at the time of the other."""
     if one.began_s is None or other.began_s is None:
         return float("inf")
-    if (
-        other.about
-        and other.early_s is not None
-        and other.early_s <= one.began_s <= max(other.late_s or 0.0, other.began_s)
-    ):
+    early_s, late_s = other.early_s, max(other.late_s or 0.0, other.began_s)
+    if other.about and early_s is not None and early_s <= one.began_s <= late_s:
         return 0.0
     return abs(one.began_s - other.began_s)

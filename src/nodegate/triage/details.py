@@ -8,7 +8,7 @@ from nodegate.knowledge.signatures import find
 from nodegate.knowledge.words import Role, Side
 from nodegate.probe.kernel_log import parse_line
 from nodegate.triage.clock import Stamp, Times
-from nodegate.triage.events import MOST_NAMES, TEXT_SHOWN, Collective, Event, Events, Reached
+from nodegate.triage.events import MOST_COLLECTIVES, MOST_NAMES, TEXT_SHOWN, Collective, Event, Events, Reached
 from nodegate.triage.place import Place
 from nodegate.triage.secrets import without_secrets
 from nodegate.unknown import Unknown, Why
@@ -87,14 +87,12 @@ def read_collective(text: str, place: Place, events: Events) -> None:
     """Keep what a time-out says about its collective and about how far the rank got."""
     named = _GROUP.search(text)
     group = (named[2] or named[3] or "").strip() if named else ""
-    called = reached = None
-    if match := _WORK.search(text):
+    if (match := _WORK.search(text)) and len(events.collectives) < MOST_COLLECTIVES:
         sizes = dict(_NUMEL.findall(match[3]))
         numel = sizes.get("In") or sizes.get("ln", ""), sizes.get("Out", "")
-        called = Collective(place.rank, group, int(match[1]), match[2], *numel)
-    if match := _REACHED.search(text):
-        reached = Reached(place.rank, group, int(match[1]), int(match[2]))
-    events.time_out(called, reached)
+        events.collectives.append(Collective(place.rank, group, int(match[1]), match[2], *numel))
+    if (match := _REACHED.search(text)) and len(events.reached) < MOST_COLLECTIVES:
+        events.reached.append(Reached(place.rank, group, int(match[1])))
 
 
 def read_identity(text: str, place: Place, events: Events, line: str) -> None:
@@ -119,15 +117,6 @@ def read_identity(text: str, place: Place, events: Events, line: str) -> None:
         if place.node:
             names.gpu_at.setdefault((place.node, pci_address(match[5])), int(match[4] or match[3]))
     names.learn(place)
-
-
-def read_cluster(hit: Hit, events: Events) -> None:
-    """Keep on which node a pod ran, as an event of Kubernetes says."""
-    pod, node = hit.group("podname"), hit.group("node")
-    if pod:
-        events.names.pods.add(pod)
-        if node:
-            events.names.home.setdefault(pod, node)
 
 
 def pci_address(bus_id: str) -> str:
@@ -156,10 +145,11 @@ def of_kernel(line: str) -> Hit | None:
 
 
 def last_error(texts: Iterable[str]) -> str:
-    """The line below "Last error:" in the lines after an error of NCCL; "" without one."""
+    """The line below "Last error:" in the lines after an error of NCCL, as it is added to it; "" without one."""
     lines = iter(texts)
     below = any(text.rstrip().endswith("Last error:") for text in lines)
-    return next(lines, "").strip() if below else ""
+    said = next(lines, "").strip() if below else ""
+    return LAST_ERROR + said if said else ""
 
 
 def around(chunk: bytes, start: int, end: int, number: int) -> tuple[tuple[int, str], ...]:
@@ -194,16 +184,9 @@ def described(chunk: bytes, start: int, end: int, times: Times) -> tuple[Place, 
     above = chunk[max(0, start - _DESCRIBED_BYTES) : start].decode("utf-8", "replace")
     below = chunk[end : end + _BELOW_BYTES].decode("utf-8", "replace")
     finished = _FINISHED.match(below)
-    return _described(above), times.first(finished[1]) if finished else None
-
-
-def _described(above: str) -> Place:
-    """The pod with its node, or the node, that was described last."""
-    found = next(reversed(list(_OBJECT.finditer(above))), None)
-    if found is None:
-        ray = next(_RAY_IP.finditer(above[-_RAY_CHARACTERS:]), None)
-        return Place(node=ray["node"]) if ray else Place()
-    if found["kind"] == "Roles":
-        return Place(node=found["name"])
-    node = _OF_NODE.search(above, found.end())
-    return Place(pod=found["name"], node=node["node"] if node else "")
+    when = times.first(finished[1]) if finished else None
+    found = next(reversed(list(_OBJECT.finditer(above))), None)  # the pod or node that was described last
+    if found and found["kind"] == "Roles":
+        return Place(node=found["name"]), when
+    node = _OF_NODE.search(above, found.end()) if found else _RAY_IP.search(above[-_RAY_CHARACTERS:])
+    return Place(pod=found["name"] if found else "", node=node["node"] if node else ""), when

@@ -75,39 +75,26 @@ def _vague(event: Event, progress_s: float | None) -> bool:
 
 def _last_progress(case: Case) -> tuple[int | None, float | None]:
     """The last completed iteration of any log, and its time."""
-    found = [
-        (case.seconds(log.iteration.stamp, log=log.name), log.iteration.number) for log in case.logs if log.iteration
-    ]
+    found = [(case.seconds(log.iteration.stamp, log.name), log.iteration.number) for log in case.logs if log.iteration]
     timed = [(when, number) for when, number in found if when is not None]
     if timed:
-        when, number = max(timed)
-        return number, when
+        return max(timed)[::-1]
     return max((number for _, number in found), default=None), None
 
 
 def _window(case: Case) -> tuple[float, float] | None:
     """From when to when a kernel message can belong to the job; the last incident if the job's logs have no times."""
-    jobs = [log for log in case.logs if not log.kernel]
-    ends = [case.seconds(stamp, log=log.name) for log in jobs for stamp in (log.first, log.last)]
+    ends = [case.seconds(stamp, log.name) for log in case.logs if not log.kernel for stamp in (log.first, log.last)]
     ends += [event.printed_s for event in case.events if event.kind.side is Side.USER]
-    times = [when for when in ends if when is not None]
-    if times:
+    if times := [when for when in ends if when is not None]:
         return min(times) - _BEFORE_START_S, max(times) + _AFTER_END_S
-    return _last_incident(case)
-
-
-def _last_incident(case: Case) -> tuple[float, float] | None:
-    """Nothing but kernel logs has times: the last run of messages without a pause of ten minutes."""
+    # Nothing but kernel logs has times: the last run of messages without a pause of ten minutes.
     of_hosts = {log.name for log in case.logs if log.kernel}
     times = sorted(event.printed_s for event in case.events if event.printed_s is not None and event.log in of_hosts)
-    if not times:
-        return None
-    start = times[-1]
-    for when in reversed(times):
-        if start - when > _INCIDENT_GAP_S:
-            break
-        start = when
-    return start, times[-1]
+    start = len(times) - 1
+    while start > 0 and times[start] - times[start - 1] <= _INCIDENT_GAP_S:
+        start -= 1
+    return (times[start], times[-1]) if times else None
 
 
 def job_logs(case: Case) -> list[Log]:

@@ -88,12 +88,11 @@ class Collective:
 
 @dataclass(frozen=True)
 class Reached:
-    """How far a rank's process group got: the last work it enqueued and completed."""
+    """How far a rank's process group got: the last work it enqueued."""
 
     rank: int | None
     group: str
     enqueued: int
-    completed: int
 
 
 @dataclass
@@ -137,13 +136,11 @@ class Names:
 
     def settle(self) -> None:
         """Put the nodes in the place of the pods, now that all is read."""
-        self.node_of_rank = {rank: self._node(name) for rank, name in self.node_of_rank.items()}
-        self.node_of_address = {address: self._node(name) for address, name in self.node_of_address.items()}
-        self.gpu_at = {(self._node(name), bus): gpu for (name, bus), gpu in self.gpu_at.items()}
-        self.rank_at = {(self._node(name), bus): rank for (name, bus), rank in self.rank_at.items()}
-
-    def _node(self, name: str) -> str:
-        return self.home.get(name, name)
+        home = self.home
+        self.node_of_rank = {rank: home.get(name, name) for rank, name in self.node_of_rank.items()}
+        self.node_of_address = {address: home.get(name, name) for address, name in self.node_of_address.items()}
+        self.gpu_at = {(home.get(name, name), bus): gpu for (name, bus), gpu in self.gpu_at.items()}
+        self.rank_at = {(home.get(name, name), bus): rank for (name, bus), rank in self.rank_at.items()}
 
     def at_home(self, place: Place) -> Place:
         """The place with the node of its pod; a pod is never left where a node is meant."""
@@ -198,27 +195,18 @@ class Events:
     def add(self, key: tuple[object, ...], event: Event) -> None:
         """Keep an event whose key is new."""
         can_be_root = event.kind.role in (Role.PRIMARY, Role.EITHER)
-        held = self._roots if can_be_root else len(self._events) - self._roots
-        if held >= MOST_EVENTS:
+        if (self._roots if can_be_root else len(self._events) - self._roots) >= MOST_EVENTS:
             self.left_out += 1
             return
         self._roots += can_be_root
         self._events[key] = (event, [1])
 
-    def goes_on(self, key: tuple[object, ...], until: Stamp) -> None:
-        """A later line has a time: the event was printed until then."""
+    def change(self, key: tuple[object, ...], *, until: Stamp | None = None, episode: int | None = None) -> None:
+        """What is known later: a line `until` which it was printed; or it may have come after the training went on."""
         if held := self._events.get(key):
-            self._events[key] = (replace(held[0], until=until), held[1])
-
-    def carry(self, key: tuple[object, ...], episode: int) -> None:
-        """The training continued, and this event may have come after that."""
-        if held := self._events.get(key):
-            self._events[key] = (replace(held[0], episode=episode), held[1])
-
-    def time_out(self, collective: Collective | None, reached: Reached | None) -> None:
-        """Keep a collective that timed out, and how far a rank got."""
-        self.collectives += [collective] if collective and len(self.collectives) < MOST_COLLECTIVES else []
-        self.reached += [reached] if reached and len(self.reached) < MOST_COLLECTIVES else []
+            was = held[0]
+            episode = was.episode if episode is None else episode
+            self._events[key] = (replace(was, until=until or was.until, episode=episode), held[1])
 
     def add_dump(self, dump: Dump) -> None:
         """Keep the newest dump of a rank's flight recorder."""

@@ -12,7 +12,7 @@ import pickle
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from nodegate.triage import place, remarks
@@ -41,15 +41,8 @@ _RANK = re.compile(r"([0-9]{1,7})(?:\.[a-z]{1,6}){0,3}$")
 _NAMES_FAILURE = re.compile(r"[nxhr]ccl:")  # of these a step that is put away without its end was given up
 _PEER = re.compile(r"(?:send ([0-9]{1,7})->([0-9]{1,7})|recv ([0-9]{1,7})<-([0-9]{1,7}))")
 _DAMAGED = (
-    pickle.UnpicklingError,
-    ValueError,
-    TypeError,
-    KeyError,
-    IndexError,
-    AttributeError,
-    EOFError,
-    RecursionError,
-    OverflowError,
+    *(pickle.UnpicklingError, ValueError, TypeError, LookupError),
+    *(AttributeError, EOFError, RecursionError, OverflowError),
 )
 
 
@@ -115,15 +108,13 @@ def read(log: Log, parts: Iterable[bytes], events: Events) -> None:
             log.remarks.lose(remarks.DUMP_TOO_LARGE)
             return
     log.size_bytes = len(data)
-    rank = _RANK.search(log.name)
-    where = place.of_path(log.name)
-    try:
+    rank, where = _RANK.search(log.name), place.of_path(log.name)
+    why = remarks.DUMP_DAMAGED
+    with suppress(*_DAMAGED):
         found = _of(_loaded(data), int(rank[1]) if rank else where.rank, log.name)
-    except _DAMAGED:
-        log.remarks.lose(remarks.DUMP_DAMAGED)
-        return
-    if found is None:
-        log.remarks.lose(remarks.DUMP_WITHOUT_RANK)
+        why = remarks.DUMP_WITHOUT_RANK
+    if why is remarks.DUMP_DAMAGED or found is None:
+        log.remarks.lose(why)
         return
     log.place = place.Place(rank=found.rank, node=where.node).or_else(log.place)
     events.names.learn(log.place)
@@ -133,6 +124,8 @@ def read(log: Log, parts: Iterable[bytes], events: Events) -> None:
 def _loaded(data: bytes) -> object:
     """What the dump holds.
 
+    Refused is a pickle with an opcode that builds anything but data, or with a memo larger than its own size allows.
+
     Raises:
         _DAMAGED: it is damaged, too large, or not what PyTorch writes.
     """
@@ -140,12 +133,6 @@ def _loaded(data: bytes) -> object:
         raise ValueError("too many lists")
     if data[:1] != b"\x80":
         return json.loads(data)
-    _only_data(data)
-    return _Unpickler(io.BytesIO(data)).load()
-
-
-def _only_data(data: bytes) -> None:
-    """Refuse a pickle with an opcode that builds anything but data, or with a memo larger than its own size allows."""
     at = 2
     while data[at] != ord("."):
         if run := _OPCODES.match(data, at):
@@ -153,6 +140,7 @@ def _only_data(data: bytes) -> None:
             continue
         width = _TEXTS[data[at]]
         at += 1 + width + int.from_bytes(data[at + 1 : at + 1 + width], "little")
+    return _Unpickler(io.BytesIO(data)).load()
 
 
 def _of(found: object, rank: int | None, log: str) -> Dump | None:
@@ -162,7 +150,12 @@ def _of(found: object, rank: int | None, log: str) -> Dump | None:
     own = _number(found, "rank", -1 if rank is None else rank)
     if own < 0:
         return None
-    groups = {str(uid): _group(str(uid), row) for uid, row in dict(found.get("pg_config") or {}).items()}
+    groups = {}
+    for uid, row in dict(found.get("pg_config") or {}).items():
+        held = row if isinstance(row, dict) else {}
+        ranks = held.get("ranks", "")
+        named = re.findall(r"[0-9]{1,7}", ranks[:_MOST_RANKS]) if isinstance(ranks, str) else ranks
+        groups[str(uid)] = _named(str(uid), str(held.get("desc", "")), tuple(sorted(int(rank) for rank in named)))
     entries = [entry for entry in list(found.get("entries") or ()) if isinstance(entry, dict)]
     reading = _Reading(groups, dict(found.get("pg_status") or {}))
     for entry in reversed(entries):
@@ -171,13 +164,6 @@ def _of(found: object, rank: int | None, log: str) -> Dump | None:
         for group in groups.values():
             reading.reached.setdefault(group.key, 0)
     return Dump(own, log, tuple(reading.groups.values()), reading.kept(), reading.reached, reading.newest_s)
-
-
-def _group(uid: str, row: object) -> Group:
-    held = row if isinstance(row, dict) else {}
-    ranks = held.get("ranks", "")
-    named = re.findall(r"[0-9]{1,7}", ranks[:_MOST_RANKS]) if isinstance(ranks, str) else ranks
-    return _named(uid, str(held.get("desc", "")), tuple(sorted(int(rank) for rank in named)))
 
 
 def _named(uid: str, said: str, ranks: tuple[int, ...]) -> Group:
@@ -217,28 +203,16 @@ class _Reading:
             enqueued = _number(row, "last_enqueued_collective", 0) if isinstance(row, dict) else 0
             self.reached[group.key] = max(number, self.reached.get(group.key, enqueued))
         if key not in self.left_out:
-            self.steps.setdefault(key, []).append(_step(entry, group, number, operation, ended=ended, of_pair=of_pair))
-            times = (_number(entry, f"time_{what}_ns", 0) for what in ("created", *_DISCOVERED))
-            self.newest_s = max(self.newest_s, *(time / 1e9 for time in times))
+            times = [_number(entry, f"time_{what}_ns", 0) / 1e9 for what in ("created", *_DISCOVERED)]
+            self.newest_s = max(self.newest_s, *times)
+            sizes, started = f"{_sizes(entry, 'input')} -> {_sizes(entry, 'output')}", entry.get("state") == "started"
+            peers = _peers(operation, group) if of_pair else None
+            step = Step(group, number, operation, sizes, ended, started, peers, times[0])
+            self.steps.setdefault(key, []).append(step)
 
     def kept(self) -> tuple[Step, ...]:
         """The steps in the order in which they were enqueued."""
         return tuple(_together(alike[::-1]) for alike in reversed(self.steps.values()))[:_MOST_STEPS]
-
-
-def _step(
-    entry: Mapping[str, object], group: Group, number: int, operation: str, *, ended: bool, of_pair: bool
-) -> Step:
-    return Step(
-        group,
-        number,
-        operation,
-        f"{_sizes(entry, 'input')} -> {_sizes(entry, 'output')}",
-        ended=ended,
-        started=entry.get("state") == "started",
-        peers=_peers(operation, group) if of_pair else None,
-        created_s=_number(entry, "time_created_ns", 0) / 1e9,
-    )
 
 
 def _together(alike: list[Step]) -> Step:
@@ -246,15 +220,14 @@ def _together(alike: list[Step]) -> Step:
     first, last = alike[0], alike[-1]
     if len(alike) == 1:
         return first
-    return Step(
-        first.group,
-        first.sequence,
-        " + ".join(dict.fromkeys(step.operation for step in alike[:-1]))[:_MOST_NAME],
-        "; ".join(step.sizes for step in alike[:-1])[: 3 * _MOST_NAME],
-        last.ended,
-        last.started,
-        None if first.peers is None else tuple(sorted({peer for step in alike for peer in step.peers or ()})),
-        first.created_s,
+    peers = None if first.peers is None else tuple(sorted({peer for step in alike for peer in step.peers or ()}))
+    return replace(
+        first,
+        operation=" + ".join(dict.fromkeys(step.operation for step in alike[:-1]))[:_MOST_NAME],
+        sizes="; ".join(step.sizes for step in alike[:-1])[: 3 * _MOST_NAME],
+        ended=last.ended,
+        started=last.started,
+        peers=peers,
     )
 
 

@@ -32,10 +32,9 @@ class GrepGaveUp(Exception):  # noqa: N818 - reads as the sentence that it raise
 def program() -> str | None:
     """The path of GNU grep; None if there is none."""
     found = shutil.which("grep")
-    if found is None:
-        return None
     try:
-        said = subprocess.run([found, "--version"], capture_output=True, timeout=_TIMEOUT_S, check=False).stdout
+        command = [found or "grep", "--version"]
+        said = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False).stdout
     except (OSError, subprocess.SubprocessError):
         return None
     return found if b"GNU grep" in said else None
@@ -44,9 +43,8 @@ def program() -> str | None:
 def fits(path: str) -> bool:
     """Whether grep can search this log: a regular file that is large enough, not compressed."""
     try:
-        if "\n" in path or Path(path).stat().st_size < LARGE_BYTES or program() is None:
-            return False
-        return is_plain(path)
+        large = "\n" not in path and Path(path).stat().st_size >= LARGE_BYTES
+        return large and program() is not None and is_plain(path)
     except OSError:
         return False
 
@@ -64,8 +62,8 @@ class Positions:
     """Where in files the lines with triggers are, as grep finds them. The files are read in this order."""
 
     def __init__(self, *paths: str) -> None:
-        self._number = {path: number for number, path in enumerate(paths)}
-        self._at = 0
+        self.numbers = {path: number for number, path in enumerate(paths)}
+        self.at = 0  # the number of the file that is read now
         self._grep = subprocess.Popen(
             [str(program()), "-a", "-b", "-E", "-H", "-Z", "-e", expression(STRINGS, GLOG), "--", *paths],
             stdin=subprocess.DEVNULL,
@@ -83,14 +81,6 @@ class Positions:
             self._grep.stdout.close()
         self._grep.wait()
 
-    def covers(self, path: str) -> bool:
-        """Whether this file is searched; the next lines are then those in it."""
-        number = self._number.get(path)
-        if number is None:
-            return False
-        self._at = number
-        return True
-
     def between(self, begin: int, end: int) -> list[tuple[int, int]]:
         """The lines, or parts of them, between two places: where they begin and end, in bytes from `begin`.
 
@@ -103,10 +93,10 @@ class Positions:
         while True:
             if self._next is None:
                 self._next = self._read()
-            if self._next is None or self._next[:2] >= (self._at, end):
+            if self._next is None or self._next[:2] >= (self.at, end):
                 return found
             number, first, last = self._next
-            if number == self._at and last > begin:  # else it is of a file that was not searched to its end
+            if number == self.at and last > begin:  # else it is of a file that was not searched to its end
                 found.append((max(first, begin) - begin, min(last, end) - begin))
                 if last > end:
                     return found  # the line goes on in the next chunk
@@ -115,34 +105,29 @@ class Positions:
     def _read(self) -> tuple[int, int, int] | None:
         """The number of the next line's file, and where in it the line begins and ends."""
         assert self._grep.stdout is not None  # noqa: S101
-        said = self._grep.stdout.readline(_PART_BYTES)
-        if said:
-            path, _, rest = said.partition(b"\0")
+        part = self._grep.stdout.readline(_PART_BYTES)
+        if part:
+            path, _, rest = part.partition(b"\0")
             offset, colon, text = rest.partition(b":")
-            number = self._number.get(os.fsdecode(path))
+            number = self.numbers.get(os.fsdecode(path))
             if number is None or not colon or not offset.isdigit():
                 raise GrepGaveUp
-            return number, int(offset), int(offset) + len(text) + self._rest_of(said)
+            end = int(offset) + len(text)
+            while part and not part.endswith(b"\n"):  # a line may be longer than memory
+                part = self._grep.stdout.readline(_PART_BYTES)
+                end += len(part)
+            return number, int(offset), end
         if self._grep.wait() not in (0, 1):
             raise GrepGaveUp
         return None
-
-    def _rest_of(self, part: bytes) -> int:
-        """How long a line goes on after its first part: it may be longer than memory."""
-        assert self._grep.stdout is not None  # noqa: S101
-        size = 0
-        while part and not part.endswith(b"\n"):
-            part = self._grep.stdout.readline(_PART_BYTES)
-            size += len(part)
-        return size
 
 
 class Searches:
     """grep over many files: one process for each `MOST_FILES` of them, started when the first one is read."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        self._batches = [tuple(paths[at : at + MOST_FILES]) for at in range(0, len(paths), MOST_FILES)]
-        self._batch_of = {path: batch for batch in self._batches for path in batch}
+        batches = [tuple(paths[at : at + MOST_FILES]) for at in range(0, len(paths), MOST_FILES)]
+        self._batch_of = {path: batch for batch in batches for path in batch}
         self._running: Positions | None = None
 
     def close(self) -> None:
@@ -155,8 +140,8 @@ class Searches:
         batch = self._batch_of.get(path)
         if batch is None:
             return None
-        if self._running is None or not self._running.covers(path):
+        if self._running is None or path not in self._running.numbers:
             self.close()
             self._running = Positions(*batch)
-            self._running.covers(path)
+        self._running.at = self._running.numbers[path]
         return self._running

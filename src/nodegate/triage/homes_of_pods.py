@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from pathlib import Path
 
 from nodegate.errors import UsageError
@@ -38,9 +37,11 @@ def learn(logs: Iterable[Log], names: Names) -> None:
     logs = list(logs)
     nodes = {node for log in logs if log.kernel for node in ({*log.nodes, log.place.node}) if node}
     jobs = [log for log in logs if not log.kernel]
-    for pod, node in chain.from_iterable(_told(log) for log in jobs):
-        names.pods.add(pod)
-        names.home.setdefault(pod, node)
+    for text in (text for log in jobs for writer in log.writers.by_name.values() for text in writer.hello):
+        said = ((match["pod"], match["node"].rstrip(".-,")) for match in (_POD_ON.search(text),) if match)
+        for pod, node in (*_table([text]), *said):
+            names.pods.add(pod)
+            names.home.setdefault(pod, node)
     for log in jobs:
         for writer in log.writers.by_name.values():
             if pod := _pod(writer, log, nodes):
@@ -50,14 +51,6 @@ def learn(logs: Iterable[Log], names: Names) -> None:
             elif not writer.name and not log.nodes and not log.place.node and (node := _said(writer, nodes, "")):
                 log.nodes.add(node)
     names.settle()
-
-
-def _told(log: Log) -> Iterator[tuple[str, str]]:
-    """Pods and nodes that the log names together, whoever wrote the line."""
-    for writer in log.writers.by_name.values():
-        yield from _table(writer.hello)
-        for match in (match for text in writer.hello if (match := _POD_ON.search(text))):
-            yield match["pod"], match["node"].rstrip(".-,")
 
 
 def read_map(path: Path) -> dict[str, str]:
@@ -76,12 +69,9 @@ def read_map(path: Path) -> dict[str, str]:
 def _rows(lines: list[str]) -> Iterator[tuple[str, str]]:
     """Rows of `kubectl get pods -o wide`; where there is none, `POD,NODE` a line."""
     if any(place.POD_ROW.match(line) for line in lines):
-        yield from _table(lines)
-        return
-    for line in lines:
-        pod, node = (*(cell.strip() for cell in line.split(",")), "", "")[:2]
-        if pod and node:
-            yield pod, node
+        return _table(lines)
+    cells = ((*(cell.strip() for cell in line.split(",")), "", "")[:2] for line in lines)
+    return ((pod, node) for pod, node in cells if pod and node)
 
 
 def _objects(text: str, path: Path) -> Iterator[tuple[str, str]]:
@@ -103,7 +93,7 @@ def _pod(writer: Writer, log: Log, nodes: set[str]) -> str:
         return str(writer.place.pod)
     name = writer.name or writer.place.node or log.place.node
     said_so = re.compile(rf"\bpod[=:/ ] ?{re.escape(name)}\b").search
-    is_pod = place.looks_like_a_pod(name) or any(map(said_so, writer.hello))
+    is_pod = place.POD_NAME.search(name) or any(map(said_so, writer.hello))
     return name if name and name not in nodes and is_pod else ""
 
 
@@ -117,7 +107,7 @@ def _said(writer: Writer, nodes: set[str], pod: str) -> str:
     for text in writer.hello:
         for match in _SAYS.finditer(text):
             found = match["node"].rstrip(".-,")
-            if found != pod and not place.looks_like_a_pod(found) and not _NO_NODE.fullmatch(found):
+            if found != pod and not place.POD_NAME.search(found) and not _NO_NODE.fullmatch(found):
                 return found
     return ""
 

@@ -75,11 +75,11 @@ class JobLogReader:
         self.log.last = self.log.times.last(tail[-_HEAD_BYTES:])
         self.log.writers.end(tail, self.log.times)
         self.before = self.earlier = b""
-        last = recognised.last_lines(tail, many=len(self.log.writers.by_name) > 1)
+        most = recognised.LAST_LINES_OF_MANY if len(self.log.writers.by_name) > 1 else recognised.LAST_LINES
         self.log.tail = recognised.Tail(
             self.log.name,
             self.log.lines,
-            last,
+            "\n".join(tail.split("\n")[-most:]),
             self._place,
             self.log.times.first,
             lambda text: self._look_up(text)[0] is not None,
@@ -108,7 +108,7 @@ class JobLogReader:
                 continue
             hit, text = self._look_up(line.text)
             if hit is None or details.is_ignored(hit, chunk, line.start, self._place):
-                self.log.torn_down |= launchers.ends_workers(text)
+                self.log.torn_down |= launchers.ENDS_WORKERS.match(text[:200]) is not None
                 continue
             if hit.signature.role is not Role.CONTEXT:
                 self._progress(chunk, mark, line.start)
@@ -164,7 +164,7 @@ class JobLogReader:
             self.events.names.learn(about)
         where = replace(found, text="").or_else(self.log.place).named(hit, found.text).or_else(about)
         details.read_collective(found.text, where, self.events)
-        details.read_cluster(hit, self.events)
+        self.events.names.learn(Place(pod=hit.group("podname"), node=hit.group("node")))  # of Kubernetes
         peer = details.peer(found.text)
         address = kind.cause is not Cause.ENVIRONMENT and ("." in hit.device or ":" in hit.device)
         device = hit.device.lower() if address else hit.device
@@ -180,11 +180,15 @@ class JobLogReader:
             self._opens(after, source)
         if own is None and until is None:
             self.waiting[key] = source
+        said = found.text
+        if _NCCL_ERROR in text:  # what NCCL says was the reason, a few lines below an exception
+            below = text_of(chunk[line.end : line.end + _BLOCK_BYTES]).splitlines()[1:_REASON_LINES]
+            said += details.last_error(self._place(each[:_REASON_CHARACTERS]).text for each in below)
         self.events.add(
             key,
             Event(
                 kind,
-                details.shown(found.text + self._last_error(chunk, line.end) if _NCCL_ERROR in text else found.text),
+                details.shown(said),
                 self.log.name,
                 number,
                 where,
@@ -200,12 +204,6 @@ class JobLogReader:
                 held=held_memory.held(found.text) if kind.id.startswith(held_memory.OUT_OF_MEMORY) else None,
             ),
         )
-
-    def _last_error(self, chunk: bytes, end: int) -> str:
-        """What NCCL says was the reason, a few lines below an exception."""
-        below = text_of(chunk[end : end + _BLOCK_BYTES]).splitlines()[1:_REASON_LINES]
-        said = details.last_error(self._place(line[:_REASON_CHARACTERS]).text for line in below)
-        return details.LAST_ERROR + said if said else ""
 
     def _opens(self, when: Stamp | None, source: str) -> None:
         """An error: the training has not continued until an iteration is later than this."""
@@ -228,18 +226,9 @@ class JobLogReader:
             key = (self.log.name, "exit", where, exit_.code)
             if hit is None or self.events.known(key):
                 continue
-            self.events.add(
-                key,
-                Event(
-                    hit.signature,
-                    without_secrets(exit_.said),
-                    self.log.name,
-                    number,
-                    where,
-                    stamp=exit_.stamp,
-                    episode=self.log.episode,
-                ),
-            )
+            said, episode = without_secrets(exit_.said), self.log.episode
+            event = Event(hit.signature, said, self.log.name, number, where, stamp=exit_.stamp, episode=episode)
+            self.events.add(key, event)
 
     def _place(self, line: str) -> Place:
         return place.of_line(line, stern=self.log.writers.stern)
@@ -273,7 +262,7 @@ class JobLogReader:
         """The first times of a new chunk are the latest for what the chunk before left open."""
         for key, source in list(self.waiting.items()):
             if stamp := self._nearest(chunk[:_NEARBY_BYTES].splitlines(), source):
-                self.events.goes_on(key, stamp)
+                self.events.change(key, until=stamp)
                 del self.waiting[key]
 
     def _got_over(self, source: str) -> None:
@@ -287,7 +276,7 @@ class JobLogReader:
         carries = not self.log.writers.mixed and bool(source or not self.log.writers.in_turn)
         for key, who in self.waiting.items() if carries else ():
             if who not in ("", source):
-                self.events.carry(key, self.log.episode)
+                self.events.change(key, episode=self.log.episode)
 
     def _later(self, when: Stamp | None, source: str) -> bool:
         """Whether this was printed after the errors that are open: by the clock, else by its place in the log."""

@@ -10,12 +10,13 @@ from nodegate.knowledge import kernel_signatures
 from nodegate.knowledge.required import shortest
 from nodegate.knowledge.signature import Hit
 from nodegate.knowledge.signatures import find, literals
-from nodegate.knowledge.words import Role, Side
+from nodegate.knowledge.words import UNKNOWN_LINES, Role, Side
 from nodegate.knowledge.xid_lines import NONFATAL, GpuEvent, address_of, xid_said
 from nodegate.probe.kernel_log import KernelLine, parse_line
 from nodegate.triage import details, place, scan
 from nodegate.triage.clock import Stamp, zone_in
 from nodegate.triage.events import TEXT_SHOWN, Event, Events, template
+from nodegate.triage.job_log import JobLogReader
 from nodegate.triage.log import Log
 from nodegate.triage.place import Place
 from nodegate.triage.read import text_of
@@ -78,9 +79,7 @@ _NOT_FATAL = ("Nonfatal", "Non-fatal")
 
 def looks_like(head: str, name: str) -> bool:
     """Whether this is a kernel log: by its name, or because most of its first lines look like kernel messages."""
-    if _KERNEL_NAME.search(name.rsplit("/", 1)[-1]):
-        return True
-    return most_are_host_lines(head)
+    return bool(_KERNEL_NAME.search(name.rsplit("/", 1)[-1])) or most_are_host_lines(head)
 
 
 def most_are_host_lines(head: str) -> bool:
@@ -100,11 +99,6 @@ class KernelLogReader:
     def __init__(self, log: Log, events: Events) -> None:
         self.log, self.events = log, events
 
-    def read(self, chunks: Iterable[bytes]) -> None:
-        """Read the whole log."""
-        for chunk in chunks:
-            self.feed(chunk)
-
     def feed(self, chunk: bytes) -> None:
         """Read the next chunk."""
         if not self.log.lines:
@@ -115,18 +109,17 @@ class KernelLogReader:
             number += chunk.count(b"\n", counted, line.start)
             counted = line.start
             self._line(line.text, number)
-        self._strange(chunk)
+        for line in scan.lines_at(chunk, [match.start() for match in _SOUNDS_BAD.finditer(chunk)]):
+            if len(self.log.strange) >= _MOST_STRANGE:
+                break
+            said = self._said(line.text)
+            if speaker(said.text) or not _BOOTING.match(line.text):
+                self.log.strange.append(said)
         self.log.lines += chunk.count(b"\n")
         self.log.size_bytes += len(chunk)
 
-    def _strange(self, chunk: bytes) -> None:
-        """Keep what sounds like an error and has no row: it is reported where nothing else is sure."""
-        for line in scan.lines_at(chunk, [match.start() for match in _SOUNDS_BAD.finditer(chunk)]):
-            if len(self.log.strange) >= _MOST_STRANGE:
-                return
-            said = parse_line(line.text, now_epoch_s=self.log.times.now_s, boot_epoch_s=details.BOOT)
-            if speaker(said.text) or not _BOOTING.match(line.text):
-                self.log.strange.append(said)
+    def _said(self, line: str) -> KernelLine:
+        return parse_line(line, now_epoch_s=self.log.times.now_s, boot_epoch_s=details.BOOT)
 
     def _line(self, text: str, number: int) -> None:
         text, stamp, node = _journal(text) if text.startswith("{") else (text, None, "")
@@ -139,10 +132,8 @@ class KernelLogReader:
         if any(service in text for service in _OF_SERVICES):
             self._service(text, number, burst)
             return
-        host = _HOST.search(text[:200])
-        said = parse_line(text, now_epoch_s=self.log.times.now_s, boot_epoch_s=details.BOOT)
-        if stamp is None:
-            stamp = self.log.times.first(text[:_STAMP_CHARACTERS])
+        host, said = _HOST.search(text[:200]), self._said(text)
+        stamp = stamp or self.log.times.first(text[:_STAMP_CHARACTERS])
         if stamp is None and not isinstance(said.epoch_s, Unknown):
             stamp = Stamp(said.epoch_s, zoned=zone_in(text[:100]) is not None)
         where = Place(node=(host[1] if host else "") or node or self.log.place.node)
@@ -159,17 +150,8 @@ class KernelLogReader:
             return
         where = replace(found.named(hit, found.text).or_else(found).or_else(self.log.place), text="", source="")
         self.log.nodes.add(where.node)
-        self.events.add(
-            burst,
-            Event(
-                hit.signature,
-                found.text[:TEXT_SHOWN],
-                self.log.name,
-                number,
-                where,
-                stamp=self.log.times.first(line[:_STAMP_CHARACTERS]),
-            ),
-        )
+        stamp = self.log.times.first(line[:_STAMP_CHARACTERS])
+        self.events.add(burst, Event(hit.signature, found.text[:TEXT_SHOWN], self.log.name, number, where, stamp=stamp))
 
 
 def which(text: str) -> str:
@@ -183,25 +165,14 @@ def kernel_event(said: KernelLine, where: Place, log: str, number: int) -> Event
     hit = find(said.text, Side.KERNEL)
     if hit is None:
         return None
-    met = xid_said(said.text)
-    kind = replace(hit.signature, role=_role(hit, said.text, met))
+    met, kind = xid_said(said.text), hit.signature
     if met and met.cause is not None:
         kind = kernel_signatures.xid_signature(met.cause)
-    return Event(
-        kind,
-        said.text[:TEXT_SHOWN],
-        log,
-        number,
-        where,
-        device=address_of(hit.match) if hit.group("address") else hit.device,
-    )
-
-
-def _role(hit: Hit, text: str, met: GpuEvent | None) -> Role:
-    """The role of this line: an Xid that says Nonfatal is not a first error."""
-    an_xid = hit.signature.id.startswith("xid_") and hit.signature.role is Role.PRIMARY
-    nonfatal = met is not None and met.severity == NONFATAL  # of Xid 74 the registers say it
-    return Role.CONTEXT if an_xid and (nonfatal or any(word in text for word in _NOT_FATAL)) else hit.signature.role
+    elif kind.id.startswith("xid_") and kind.role is Role.PRIMARY:
+        nonfatal = met is not None and met.severity == NONFATAL  # of Xid 74 the registers say it
+        if nonfatal or any(word in said.text for word in _NOT_FATAL):  # it is not a first error
+            kind = replace(kind, role=Role.CONTEXT)
+    return Event(kind, said.text[:TEXT_SHOWN], log, number, where, device=hit.device)
 
 
 def _journal(line: str) -> tuple[str, Stamp | None, str]:
@@ -214,3 +185,64 @@ def _journal(line: str) -> tuple[str, Stamp | None, str]:
     host = str(entry.get("_HOSTNAME", ""))
     stamp = Stamp(epoch_us / 1e6, zoned=True) if 0 <= epoch_us < _LATEST_US else None
     return message, stamp, host if _HOST_NAME.fullmatch(host) else ""
+
+
+_HEAD_BYTES = 1 << 14
+# Programs under which jobs run: an exception of any other one in a host's log may be a service's.
+_RUNS_JOBS = re.compile(
+    r" (?:python[0-9.]{0,5}|torchrun|accelerate|deepspeed|mpirun|srun|(?:ba)?sh|docker|[0-9a-f]{12})\["
+)
+_OF_A_PROGRAM = re.compile(r".{8,120} [\w./()-]{1,60}\[[0-9]{1,9}\]: ")
+_GENERAL = (*UNKNOWN_LINES, "python_error", "cpp_exception")
+
+
+class _JobInHostLog(JobLogReader):
+    """Reads the lines that are not the host's. `own` counts them and their bytes."""
+
+    own = (0, 0)
+
+    def feed(self, chunk: bytes) -> None:
+        """Read the next chunk, with empty lines for those of the host: so each keeps its number."""
+        lines = [b"" if is_host_line(text_of(line[:5000])) else line for line in chunk.split(b"\n")]
+        said = [len(line) + 1 for line in lines if line]
+        self.own = (self.own[0] + len(said), self.own[1] + sum(said))
+        super().feed(b"\n".join(lines))
+
+
+def read(log: Log, chunks: Iterable[bytes], events: Events, hits: dict[str, Hit | None]) -> list[Log]:
+    """Read a host's log; beside it the log of the job that printed into it, from the first line that a job prints."""
+    kernel = KernelLogReader(log, events)
+    job: _JobInHostLog | None = None
+    by_form, before = None, b""
+    for chunk in chunks:
+        if by_form is None:  # a log that is a kernel's by its name alone has lines without a form
+            by_form = most_are_host_lines(text_of(chunk[: 1 << 14]))
+        if job is None and by_form and any(_of_a_job(line.text) for line in scan.interesting(chunk)):
+            own = Log(f"{log.name} [job]", False, log.place, times=log.times, part_of=log.name)
+            own.lines = log.lines - before.count(b"\n")
+            job = _JobInHostLog(own, events, hits)
+            job.feed(before)
+        kernel.feed(chunk)
+        if job:
+            job.feed(chunk)
+        before = chunk
+    if job is None:
+        return [log]
+    job.end()
+    job.log.lines, job.log.size_bytes = job.own
+    log.lines, log.size_bytes = log.lines - job.own[0], log.size_bytes - job.own[1]
+    return [log, job.log]
+
+
+def _of_a_job(line: str) -> bool:
+    """Whether a job printed this line: it names a rank, or an error that only a job has."""
+    if is_host_line(line) or details.of_kernel(line):
+        return False
+    found = place.of_line(line)
+    if found.rank is not None or scan.identifies(line):
+        return True
+    hit = find(found.text, Side.USER)
+    if hit is None or hit.signature.role is Role.CONTEXT:
+        return False
+    of_a_service = hit.signature.id in _GENERAL and _OF_A_PROGRAM.match(line) and not _RUNS_JOBS.search(line[:200])
+    return not of_a_service

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import yaml
 
@@ -26,24 +26,22 @@ def parsed(text: str) -> list[object]:
     Raises:
         ValueError: it is neither JSON nor YAML.
     """
+    found: list[object] = []
     try:
-        documents = list(_documents(text)) if text.lstrip().startswith("{") else list(yaml.load_all(text, _LOADER))
+        if not text.lstrip().startswith("{"):
+            documents = list(yaml.load_all(text, _LOADER))
+        else:  # JSON objects one after the other, as `kubectl get -w` prints them
+            documents, rest = [], text.strip()
+            while rest:
+                document, end = json.JSONDecoder().raw_decode(rest)
+                documents.append(document)
+                rest = rest[end:].lstrip()
     except (RecursionError, yaml.YAMLError) as broken:
         raise ValueError(str(broken)[:200]) from None
-    found: list[object] = []
     for document in documents:
         items = document.get("items", [document]) if isinstance(document, dict) else []
         found += items if isinstance(items, list) else []
     return found
-
-
-def _documents(text: str) -> Iterator[object]:
-    """JSON objects one after the other, as `kubectl get -w` prints them."""
-    decoder, at = json.JSONDecoder(), 0
-    while at < len(text.rstrip()):
-        at += len(text[at:]) - len(text[at:].lstrip())
-        document, at = decoder.raw_decode(text, at)
-        yield document
 
 
 def as_lines(text: str) -> str | None:
@@ -57,14 +55,11 @@ def as_lines(text: str) -> str | None:
     places = starts if len(starts) == len(objects) else [0] * len(objects)
     for place, each in zip(places, objects, strict=True):
         lines += [""] * (place - len(lines))
-        lines += _rows(each) if isinstance(each, dict) else ()
+        read = {"Event": _event, "Pod": _pod, "Node": _node}.get(
+            text_at(each, "kind") if isinstance(each, dict) else ""
+        )
+        lines += [" ".join(row.split("\n")) for row in read(each)] if read else []
     return "\n".join([*lines, ""])
-
-
-def _rows(one: dict[str, object]) -> Iterable[str]:
-    kind = one.get("kind")
-    read = {"Event": _event, "Pod": _pod, "Node": _node}.get(kind if isinstance(kind, str) else "")
-    return () if read is None else (" ".join(row.split("\n")) for row in read(one))
 
 
 def _event(one: dict[str, object]) -> Iterator[str]:

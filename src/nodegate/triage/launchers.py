@@ -14,7 +14,7 @@ from nodegate.triage.place import Place, same_node
 
 TORCHRUN = re.compile(r"Root Cause \(first observed failure\)")  # its report begins here
 MPIRUN = re.compile(r"noticed that process rank|one or more processes exited with non-zero|exited due to process rank")
-_ENDS_WORKERS = re.compile(r"\s{0,4}Killing subprocess [0-9]{1,10}\s*$")  # torch.distributed.launch, after a failure
+ENDS_WORKERS = re.compile(r"\s{0,4}Killing subprocess [0-9]{1,10}\s*$")  # torch.distributed.launch, after a failure
 _WORKER = re.compile(
     r"time {1,10}: (?P<time>[^\n]{10,40})\n[^\n]{0,80}?host {1,10}: (?P<host>[\w.-]{1,120})[^\n]{0,20}\n"
     r"[^\n]{0,80}?rank {1,10}: (?P<rank>[0-9]{1,7}) \(local_rank: (?P<local>[0-9]{1,4})\)[^\n]{0,20}\n"
@@ -43,11 +43,6 @@ class Exit:
     said: str
 
 
-def ends_workers(text: str) -> bool:
-    """Whether a launcher says here that it is ending a worker because another one failed."""
-    return bool(_ENDS_WORKERS.match(text[:200]))
-
-
 def of_torchrun(block: str, times: Times) -> Iterator[Exit]:
     """The workers that its report names."""
     for match in _WORKER.finditer(block):
@@ -61,9 +56,8 @@ def of_mpirun(block: str) -> Iterator[Exit]:
         where = Place(rank=int(match["rank"]), node=match["node"])
         yield Exit(where, None, f"exitcode : -{match['signal']}", f"mpirun: {' '.join(match[0].split())}")
     for match in _EXITED.finditer(block):
-        code = int(match["code"])
+        code, said = int(match["code"]), f"mpirun: rank {match['rank']} ended with exit code {match['code']}"
         code = _OF_SIGNAL - code if code > _OF_SIGNAL else code
-        said = f"mpirun: rank {match['rank']} ended with exit code {match['code']}"
         yield Exit(Place(rank=int(match["rank"])), None, f"exitcode : {code}", said)
 
 
@@ -80,10 +74,7 @@ def completed(where: Place, error: Event | None, events: Iterable[Event]) -> Pla
     ended = [each.place for each in events if _names_a_rank(each) and _is_of(each, where, error)]
     if len({place.rank for place in ended}) != 1:
         return where
-    first = ended[0]
-    gpu = first.gpu if where.gpu is None else where.gpu
-    node, pod = where.node or first.node, where.pod or first.pod
-    return replace(first, node=node, pod=pod, gpu=gpu, source=where.source, text="")
+    return replace(where.or_else(ended[0]), local_rank=ended[0].local_rank, source=where.source, text="")
 
 
 def _names_a_rank(report: Event) -> bool:

@@ -7,12 +7,13 @@ larger than the limits, damaged or packed once more is "not read to its end".
 import bz2
 import lzma
 import os
+import re
 import stat
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from typing import IO, Protocol
+from typing import IO
 
 from nodegate.triage import remarks
 from nodegate.triage.remarks import Remarks
@@ -29,28 +30,7 @@ _BLOCK = tarfile.BLOCKSIZE
 _TAR_AT, _TAR = 257, b"ustar"
 XZ, ZIP = b"\xfd7zXZ\0", b"PK\3\4"
 BZIP2 = tuple(b"BZh%d1AY&SY" % size for size in range(1, 10))
-_DAMAGED = (
-    zlib.error,
-    lzma.LZMAError,
-    OSError,
-    EOFError,
-    zipfile.BadZipFile,
-    NotImplementedError,
-    RuntimeError,
-    ValueError,
-)
-
-
-class _Decompressor(Protocol):
-    """What LZMADecompressor and BZ2Decompressor have in common."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
+_DAMAGED = (zlib.error, lzma.LZMAError, OSError, EOFError, zipfile.BadZipFile, RuntimeError, ValueError)
 
 
 def is_tar(head: bytes) -> bool:
@@ -81,7 +61,7 @@ def limited(parts: Iterator[bytes], most: list[int], said: Remarks) -> Iterator[
 def unpacked(head: bytes, packed: Iterator[bytes], said: Remarks) -> Iterator[bytes]:
     """The text of xz or bzip2 data, stream after stream, never more than a piece at once."""
 
-    def new() -> _Decompressor:
+    def new() -> lzma.LZMADecompressor | bz2.BZ2Decompressor:
         return lzma.LZMADecompressor(memlimit=_DICTIONARY_BYTES) if head.startswith(XZ) else bz2.BZ2Decompressor()
 
     running, ended = new(), False
@@ -120,7 +100,9 @@ def members_of_tar(parts: Iterator[bytes], said: Remarks) -> Iterator[tuple[str,
             return
         size, padding = max(0, info.size), -max(0, info.size) % _BLOCK
         if info.type in (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE) and size <= _MOST_NAME_BYTES:
-            name = _long_name(source.exactly(size), info.type)
+            data = source.exactly(size)  # the name of the next one: as it is, or in the POSIX form `30 path=logs/a.log`
+            found = [data] if info.type == tarfile.GNUTYPE_LONGNAME else re.findall(rb" path=(.*)", data)
+            name = found[-1].rstrip(b"\0").decode("utf-8", "replace") if found else ""
             source.skip(padding)
             continue
         if not info.isreg() or info.issparse():
@@ -188,7 +170,10 @@ def members_of_zip(stream: IO[bytes], said: Remarks) -> Iterator[tuple[str, Iter
         if not stream.seekable():
             said.lose(remarks.ZIP_OF_A_PIPE)
             return
-        if _directory_bytes(stream) > _MOST_DIRECTORY_BYTES:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size - (1 << 16) - 22))
+        end = stream.read(1 << 17).rpartition(b"PK\5\6")[2]  # where it says how long its list of members is
+        if int.from_bytes(end[8:12], "little") > _MOST_DIRECTORY_BYTES:  # of the 64-bit form: the most
             said.lose(remarks.TOO_MANY)
             return
         archive = zipfile.ZipFile(stream)
@@ -203,15 +188,6 @@ def members_of_zip(stream: IO[bytes], said: Remarks) -> Iterator[tuple[str, Iter
             mode = info.external_attr >> 16
             if not info.is_dir() and (not stat.S_IFMT(mode) or stat.S_ISREG(mode)):
                 yield info.filename, _of_zip(archive, info, said)
-
-
-def _directory_bytes(stream: IO[bytes]) -> int:
-    """How long a zip file says that its list of members is; one of the 64-bit form says the most."""
-    size = stream.seek(0, os.SEEK_END)
-    stream.seek(max(0, size - (1 << 16) - 22))
-    end = stream.read(1 << 17)
-    at = end.rfind(b"PK\5\6")
-    return int.from_bytes(end[at + 12 : at + 16], "little") if at >= 0 else 0
 
 
 def _of_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo, said: Remarks) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from nodegate.report.html import content_policy, environment
 from nodegate.triage import render
 from nodegate.triage.answer import Answer
 from nodegate.triage.clock import shown
-from nodegate.triage.groups import Group, rank_list
+from nodegate.triage.wording import rank_list
 
 _MOST_ROWS = 500
 _WORDS = {
@@ -35,35 +35,24 @@ _WORDS = {
 
 def page(answer: Answer, language: str = "en") -> str:
     """The whole page."""
-    folder = suite_folder(REPORTS) / "templates"
+    folder, words = suite_folder(REPORTS) / "templates", _WORDS[language]
     style = Markup((folder / "report.css").read_text(encoding="utf-8"))  # noqa: S704 - the suite's own file
-    words = _WORDS[language]
-
-    def clock(epoch_s: float | None) -> str:
-        return shown(epoch_s, zone_s=answer.zone_s)
-
-    def ranks(group: Group) -> str:
-        return rank_list(group.ranks) if group.ranks else ""
-
-    return (
-        environment(folder)
-        .get_template("triage.html.j2")
-        .render(
-            language="zh-CN" if language == "zh" else "en",
-            title=words["title"],
-            sentence=answer.sentence.of(language),
-            rows=render.facts(answer, language),
-            tables=((words["followed"], answer.followed), (words["overcome"], answer.overcome)),
-            columns=words["columns"],
-            notes=[note.text.of(language) for note in answer.notes],
-            notes_heading=words["notes"],
-            most=_MOST_ROWS,
-            pick=lambda said: said.of(language),
-            clock=clock,
-            ranks=ranks,
-            style=style,
-            policy=content_policy(style, ""),
-        )
+    template = environment(folder).get_template("triage.html.j2")
+    return template.render(
+        language="zh-CN" if language == "zh" else "en",
+        title=words["title"],
+        sentence=answer.sentence.of(language),
+        rows=render.facts(answer, language),
+        tables=((words["followed"], answer.followed), (words["overcome"], answer.overcome)),
+        columns=words["columns"],
+        notes=[note.text.of(language) for note in answer.notes],
+        notes_heading=words["notes"],
+        most=_MOST_ROWS,
+        pick=lambda said: said.of(language),
+        clock=lambda epoch_s: shown(epoch_s, zone_s=answer.zone_s),
+        ranks=lambda group: rank_list(group.ranks) if group.ranks else "",
+        style=style,
+        policy=content_policy(style, ""),
     )
 
 

@@ -30,7 +30,8 @@ POD_ROW = re.compile(
     rf"(?:{_GAP}[0-9a-fA-F.:<>no]{{3,45}}{_GAP}(?P<node>[a-z0-9][\w.-]{{0,252}}))?"
 )
 _UNLIKE_POD = re.compile(r"^[\d.-]+$|^(?:epoch|step|iter|iteration)\b")
-_POD_WORDS = re.compile(r"-(?:worker|master|launcher|head|ps|trainer|actor|node-pool)-[0-9]{1,6}(?:-[a-z0-9]{5})?$")
+# Names that operators of training jobs give to pods, and administrators not to nodes.
+POD_NAME = re.compile(r"-(?:worker|master|launcher|head|ps|trainer|actor|node-pool)-[0-9]{1,6}(?:-[a-z0-9]{5})?$")
 # The names under which collectors of logs export these, the best first.
 _POD_KEYS = ("pod_name", "kubernetes.pod_name", "k8s.pod.name", "pod", "kubernetes_pod_name")
 _NODE_KEYS = ("node_name", "nodename", "kubernetes.host", "k8s.node.name", "hostname", "_HOSTNAME", "host", "node")
@@ -162,11 +163,6 @@ def is_stern(lines: list[str]) -> bool:
     return len(pods) * 2 > len(lines) and any(letter in "0123456789" for name in pods for letter in name)
 
 
-def looks_like_a_pod(name: str) -> bool:
-    """Whether this is a name that operators of training jobs give to pods, and administrators not to nodes."""
-    return bool(_POD_WORDS.search(name))
-
-
 def _of_json(line: str) -> Place | None:
     """The place and text of a line that a collector of logs exported as JSON; None for any other JSON."""
     try:
@@ -180,8 +176,10 @@ def _of_json(line: str) -> Place | None:
     said = next((str(flat[key]) for key in keys if isinstance(flat.get(key), str)), None)
     if said is None:
         return None
-    pod = _name_at(flat, _POD_KEYS)
-    node = _name_at(flat, _NODE_KEYS)
+    names = (
+        next((str(flat[key]) for key in keys if isinstance(flat.get(key), str)), "") for keys in (_POD_KEYS, _NODE_KEYS)
+    )
+    pod, node = (name if re.fullmatch(labels.HOST, name) else "" for name in names)
     node = "" if node == pod else node
     rank = next((int(str(flat[key])) for key in _RANK_KEYS if _RANK.fullmatch(str(flat.get(key)))), None)
     inner = of_line(said.rstrip("\n")) if not said.startswith("{") else Place(text=said)
@@ -195,11 +193,6 @@ def _flat(entry: Mapping[str, object], levels: int = 3) -> dict[str, object]:
         if isinstance(value, dict):
             flat.update({f"{key}.{inner}": each for inner, each in _flat(value, levels - 1).items()})
     return flat
-
-
-def _name_at(entry: dict[str, object], keys: tuple[str, ...]) -> str:
-    found = next((str(entry[key]) for key in keys if isinstance(entry.get(key), str)), "")
-    return found if re.fullmatch(labels.HOST, found) else ""
 
 
 def _of_prefix(match: Match[str]) -> Place:
@@ -225,17 +218,12 @@ def _is_host(name: str) -> bool:
 
 
 def _of_text(text: str) -> Place:
-    for pattern in labels.SAYS_PLACE:
-        if match := pattern.search(text):
-            said = match.groupdict()
-            return Place(rank=_number(said.get("rank")), node=said.get("node") or "", gpu=_number(said.get("gpu")))
-    gpu = _CAPACITY.search(text)
-    bracket = labels.IN_BRACKETS.search(text)
-    return Place(rank=int(bracket["rank"]) if bracket else None, gpu=int(gpu["gpu"]) if gpu else None)
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text else None
+    said = next((match.groupdict() for form in labels.SAYS_PLACE if (match := form.search(text))), None)
+    if said is None:
+        found = labels.IN_BRACKETS.search(text), _CAPACITY.search(text)
+        said = {name: value for match in found if match for name, value in match.groupdict().items()}
+    rank, gpu = (int(said[name]) if said.get(name) else None for name in ("rank", "gpu"))
+    return Place(rank=rank, node=said.get("node") or "", gpu=gpu)
 
 
 def of_path(name: str) -> Place:

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from nodegate.knowledge.words import Text
 from nodegate.triage import remarks
 from nodegate.triage.events import Events
-from nodegate.triage.groups import rank_list
 from nodegate.triage.log import Log
 from nodegate.triage.place import Place
+from nodegate.triage.wording import rank_list
 
 MOST_BYTES = 16 << 20
 _MOST_PLACES = 1000  # of one finding

@@ -92,12 +92,14 @@ def _unpacked(parts: Iterator[bytes], name: str, said: Remarks, most: list[int])
     """The content, if it is packed as a single stream; as it is otherwise."""
     head, parts = begun(parts)
     if head.startswith(_GZIP):
-        return packed.limited(_gunzipped(parts, said), most, said)
-    if head.startswith(_ZSTD):
-        return packed.limited(_zstd(parts, name, said), most, said)
-    if head.startswith((packed.XZ, *packed.BZIP2)):
-        return packed.limited(packed.unpacked(head, parts, said), most, said)
-    return parts
+        text = _gunzipped(parts, said)
+    elif head.startswith(_ZSTD):
+        text = _zstd(parts, name, said)
+    elif head.startswith((packed.XZ, *packed.BZIP2)):
+        text = packed.unpacked(head, parts, said)
+    else:
+        return parts
+    return packed.limited(text, most, said)
 
 
 def chunks(parts: Iterator[bytes], said: Remarks) -> Iterator[bytes]:
@@ -148,6 +150,10 @@ def _gunzipped(parts: Iterator[bytes], said: Remarks) -> Iterator[bytes]:
     for part in parts:
         data = part
         while data:
+            if member.eof and not data.startswith(_GZIP):
+                said.lose(remarks.GZIP_FOLLOWED) if data.strip(b"\0") else None
+                return
+            member = zlib.decompressobj(zlib.MAX_WBITS | _EITHER_HEADER) if member.eof else member
             before = member.copy()
             try:
                 text = member.decompress(data, CHUNK_BYTES)
@@ -157,15 +163,7 @@ def _gunzipped(parts: Iterator[bytes], said: Remarks) -> Iterator[bytes]:
                 return
             if text:
                 yield text
-            data = member.unconsumed_tail
-            if member.eof:
-                data = member.unused_data
-                if data and not data.startswith(_GZIP):
-                    if data.strip(b"\0"):
-                        said.lose(remarks.GZIP_FOLLOWED)
-                    return
-                if data:
-                    member = zlib.decompressobj(zlib.MAX_WBITS | _EITHER_HEADER)
+            data = member.unused_data if member.eof else member.unconsumed_tail
     if not member.eof:
         said.lose(remarks.GZIP_TRUNCATED)
 

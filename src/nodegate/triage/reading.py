@@ -16,7 +16,6 @@ from nodegate.triage import (
     grep,
     held_memory,
     homes_of_pods,
-    host_log,
     kernel_log,
     kubectl_objects,
     place,
@@ -57,7 +56,7 @@ class Case:
         """The zone in which the answer gives its times."""
         return self.clocks.shown_s
 
-    def seconds(self, stamp: Stamp | None, *, log: str) -> float | None:
+    def seconds(self, stamp: Stamp | None, log: str) -> float | None:
         """A time of a log in seconds since 1970."""
         return self.clocks.seconds(stamp, log)
 
@@ -182,7 +181,7 @@ class _Reader:
         head = text_of(first[:16_384])
         log.kernel = log.kernel or kernel_log.looks_like(head, log.name)
         if log.kernel:
-            return host_log.read(log, _again([first], parts), self.events, self.hits)
+            return kernel_log.read(log, _again([first], parts), self.events, self.hits)
         held = [first]
         if ras.looks_like(head):
             held, parts = _without_reports(log, held, parts, self.events)

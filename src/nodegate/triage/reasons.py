@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Side, Text
 from nodegate.triage import waits
 from nodegate.triage.clock import shown
-from nodegate.triage.collectives import Laggards
 from nodegate.triage.episodes import SKEW_S, Ending
 from nodegate.triage.events import Event
-from nodegate.triage.groups import rank_list
 from nodegate.triage.place import Place, same_node
 from nodegate.triage.reading import Case
 from nodegate.triage.root import Root
-from nodegate.triage.silence import late_start
-from nodegate.triage.wording import cut, lasting, later
+from nodegate.triage.silence import AT_START, late_start
+from nodegate.triage.wording import cut, lasting, later, rank_list
 
 CLASS = {
     Cause.HARDWARE: Text("hardware", "硬件故障"),
@@ -33,7 +31,6 @@ _OF_AN_EARLIER_RUN = "rerun_other_gpu"  # this job ran elsewhere: not its node i
 _OLD_KERNEL = "accelerate_kernel"
 _VERSION = re.compile(r"kernel version ([0-9.]{1,20}),")
 NOBODY = Text("nothing here speaks against a node", "日志中没有节点故障的迹象")
-AT_START = frozenset(("store_connect", "store_timeout", "store_clients_missing", "rendezvous_failed"))
 
 
 @dataclass(frozen=True)
@@ -90,10 +87,9 @@ def _without_a_class(root: Root, cause: Cause, where: Place, meaning: Text) -> T
 def _named(where: Place) -> Text:
     if where.node:
         return Text(where.node, where.node)
-    if where.pod:
-        return Text(f"the node of pod {where.pod}", f"pod {where.pod} 所在节点")
-    if where.rank is not None:
-        return Text(f"the node of rank {where.rank}", f"rank {where.rank} 所在节点")
+    of = f"pod {where.pod}" if where.pod else f"rank {where.rank}" if where.rank is not None else ""
+    if of:
+        return Text(f"the node of {of}", f"{of} 所在节点")
     if where.local_rank is not None:
         return Text(f"the node (local rank {where.local_rank})", f"该节点（本地 rank {where.local_rank}）")
     return Text("its node", "该节点")
@@ -106,16 +102,20 @@ def why(root: Root, last: Ending, case: Case) -> Iterator[Text]:
         if not root.hangs and not root.follows:
             yield from _ends(last, case)
         return
-    for call, ranks in root.mismatch.called[:6] if root.mismatch else ():
-        yield Text(f"rank {rank_list(ranks)}: {call}", f"rank {rank_list(ranks)}：{call}")
+    for call, called_by in root.mismatch.called[:6] if root.mismatch else ():
+        yield Text(f"rank {rank_list(called_by)}: {call}", f"rank {rank_list(called_by)}：{call}")
     yield from _stalled(root, case)
     if first is None:
         return
     if first.ran_s and first.printed_s is not None:
         ran = lasting(first.ran_s)
         yield Text(f"its time-out was printed {ran.en} after the hang began", f"挂起开始 {ran.zh}后才打印超时")
-    if root.laggards and root.laggards.sign != "recorded":
-        yield _laggards(root.laggards)
+    ranks = rank_list(root.laggards.ranks) if root.laggards else ""
+    if root.laggards and root.laggards.sign == "behind":
+        yield Text(f"rank {ranks} had enqueued the least work", f"rank {ranks} 提交的任务最少")
+    elif root.laggards and root.laggards.sign == "silent":
+        are = "are the ones that report" if len(root.laggards.ranks) > 1 else "is the one that reports"
+        yield Text(f"rank {ranks} {are} no time-out", f"只有 rank {ranks} 没有报告超时")
     yield from _may_matter(root, last, case)
     if root.event is not None:
         yield from _why_first(root.event, last)
@@ -149,29 +149,21 @@ def _ends(last: Ending, case: Case) -> Iterator[Text]:
 
 def _may_matter(root: Root, last: Ending, case: Case) -> Iterator[Text]:
     """What a log says about itself or its start that can be the reason of a hang."""
-    kernels = {
-        match[1] for event in last.events if event.kind.id == _OLD_KERNEL if (match := _VERSION.search(event.text))
-    }
-    if kernels and (root.hangs or root.event is None):
-        found = ", ".join(sorted(kernels))
+    versions = (_VERSION.search(event.text) for event in last.events if event.kind.id == _OLD_KERNEL)
+    found = ", ".join(sorted({match[1] for match in versions if match}))
+    if found and (root.hangs or root.event is None):
         yield Text(
             f"the node's kernel is {found}, below 5.5: accelerate warns that jobs can hang; update the kernel",
             f"节点内核为 {found}，低于 5.5：accelerate 提示可能导致作业挂起；请升级内核",
         )
     waits = root.event is not None and root.event.kind.id in AT_START
     late = late_start(case) if waits or root.unstarted else None
-    if late:
-        who, who_zh = late.who, f"{late.who} "
-        if late.rank is not None:
-            who, who_zh = f"{who} (worker {late.rank})", f"{who}（worker {late.rank}）"
-        if late.late_s is None:
-            yield Text(f"{who} never came to its launcher", f"{who_zh}一直没有启动")
-        else:
-            after = lasting(late.late_s)
-            yield Text(
-                f"{who} came to its launcher {after.en} after the first worker",
-                f"{who_zh}比第一个 worker 晚 {after.zh}启动",
-            )
+    if late and late.late_s is None:
+        yield Text(f"{late.who} never came to its launcher", f"{late.who} 一直没有启动")
+    elif late:
+        after, who = lasting(late.late_s), f"{late.who} (worker {late.rank})"
+        zh = f"{late.who}（worker {late.rank}）比第一个 worker 晚 {after.zh}启动"
+        yield Text(f"{who} came to its launcher {after.en} after the first worker", zh)
     yield from list(case.clocks.doubts())[:3]
     yield from list(case.clocks.guesses())[:1]
 
@@ -185,14 +177,6 @@ def _stalled(root: Root, case: Case) -> Iterator[Text]:
     if root.event is not None and not root.stall.mismatch:
         yield Text("flight recorder", "flight recorder").with_detail(waits.meaning(root.stall))
     yield from waits.why(root.stall, case.zone_s)
-
-
-def _laggards(laggards: Laggards) -> Text:
-    ranks = rank_list(laggards.ranks)
-    if laggards.sign == "behind":
-        return Text(f"rank {ranks} had enqueued the least work", f"rank {ranks} 提交的任务最少")
-    are = "are the ones that report" if len(laggards.ranks) > 1 else "is the one that reports"
-    return Text(f"rank {ranks} {are} no time-out", f"只有 rank {ranks} 没有报告超时")
 
 
 def _why_first(first: Event, last: Ending) -> Iterator[Text]:

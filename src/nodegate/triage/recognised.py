@@ -26,8 +26,7 @@ _LOOKED_AT = 400  # characters of a line
 _LAST = 4  # lines of a writer that are its last words
 _QUIET_S = 600.0  # an evaluation or a checkpoint between two steps
 _PACES = 5  # steps that a program may be late by
-_LAST_LINES = 120  # of a log, that show how it ends
-_LAST_LINES_OF_MANY = 2000  # where several write
+LAST_LINES, LAST_LINES_OF_MANY = 120, 2000  # of a log, that show how it ends; where several write
 _FEWEST = 3  # growing counts
 _COUNT = re.compile(
     r"(?<![a-zA-Z])(?P<word>(?:global|current|train)?[_ ]?(?:steps?|iter(?:ation)?s?|epochs?|batch(?:es)?|updates?"
@@ -138,11 +137,6 @@ def lines_around(event: Event | None) -> tuple[Worth, ...]:
     return tuple(Worth(event.log, at, text, 0) for at, text in event.around) if event else ()
 
 
-def last_lines(text: str, *, many: bool) -> str:
-    """The lines that show how a log ends; more of them if several write."""
-    return "\n".join(text.split("\n")[-(_LAST_LINES_OF_MANY if many else _LAST_LINES) :])
-
-
 def _end_of(log: str, lines: Sequence[Said], knows: Callable[[str], bool]) -> End:
     writers: dict[str, list[Said]] = {}
     for line in lines:
@@ -174,13 +168,13 @@ def _last_words(own: Sequence[Said], knows: Callable[[str], bool]) -> Said | Non
     return None
 
 
-def _healthy(text: str) -> bool:
-    return any(pattern.search(text) for pattern in _patterns())
-
-
 @cache
 def _patterns() -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(row["pattern"]) for row in rows("healthy_lines.csv"))
+
+
+def _healthy(text: str) -> bool:
+    return any(pattern.search(text) for pattern in _patterns())
 
 
 def _counts(text: str) -> list[tuple[str, float]]:
@@ -201,21 +195,19 @@ def _works(own: Sequence[Said]) -> bool:
         for word, number in _counts(line.text[:_LOOKED_AT]):
             steps.setdefault(word, []).append((number, line.when_s))
     last_s = next((line.when_s for line in reversed(own) if line.when_s is not None), None)
-    counts = any(_grows(each) and not _late(each, last_s) for each in steps.values())
-    return counts or any(_healthy(line.text[:_LOOKED_AT]) for line in own)
+    return any(_goes_on(each, last_s) for each in steps.values()) or any(
+        _healthy(line.text[:_LOOKED_AT]) for line in own
+    )
 
 
-def _grows(steps: Sequence[tuple[float, float | None]]) -> bool:
-    numbers = [number for number, _ in steps]
-    up = sum(later > earlier for earlier, later in pairwise(numbers))
-    down = sum(later < earlier for earlier, later in pairwise(numbers))
-    return up >= _FEWEST - 1 and up > 2 * down
-
-
-def _late(steps: Sequence[tuple[float, float | None]], last_s: float | None) -> bool:
-    """Whether the writer went on for much longer than a step takes, and printed none."""
+def _goes_on(steps: Sequence[tuple[float, float | None]], last_s: float | None) -> bool:
+    """Whether a count grows, and the writer did not go on for much longer than a step takes, without one."""
+    changes = [later - earlier for (earlier, _), (later, _) in pairwise(steps)]
+    up, down = sum(change > 0 for change in changes), sum(change < 0 for change in changes)
+    if up < _FEWEST - 1 or up <= 2 * down:
+        return False
     times = [when for _, when in steps if when is not None]
     if last_s is None or len(times) < _FEWEST:
-        return False
+        return True
     pace = median(later - earlier for earlier, later in pairwise(times))
-    return last_s - times[-1] > max(_QUIET_S, _PACES * pace)
+    return last_s - times[-1] <= max(_QUIET_S, _PACES * pace)

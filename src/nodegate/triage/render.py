@@ -11,9 +11,8 @@ from nodegate.text import counted, visible
 from nodegate.triage.answer import Answer
 from nodegate.triage.clock import dated_s, shown, zone_name
 from nodegate.triage.events import Event
-from nodegate.triage.groups import Group, rank_list
 from nodegate.triage.waits import Stall
-from nodegate.triage.wording import SAME_MOMENT_S, cut, cut_middle, lasting
+from nodegate.triage.wording import SAME_MOMENT_S, Group, cut, cut_middle, lasting, rank_list
 
 SCHEMA = "nodegate.triage/1"
 _MOST_WHY = 4
@@ -75,30 +74,21 @@ def facts(answer: Answer, language: str, *, most_why: int = 100) -> list[tuple[s
     if root is not None or answer.where.node or answer.where.pod or answer.where.rank is not None:
         rows += [(labels["where"], place_of(answer, language))]
     if root is not None:
-        rows += [(labels["when"], when(answer, language))]
+        rows += [(labels["when"], when(answer, root).of(language))]
         rows += [(labels["first"], f"{root.log}:{root.line}: {cut_middle(root.text, _WIDTH)}")]
     rows += [(labels["why"], reason.of(language)) for reason in answer.why[:most_why]]
     if len(answer.why) > most_why:
         rows += [(labels["why"], _more(len(answer.why) - most_why, "reason", "条").of(language))]
     if answer.failed:
-        rows += [(labels["do"], _to_do(answer).of(language))]
+        option = answer.advice.exclude  # how to start the job without the nodes whose fault is sure
+        en, zh = f"; restart the job without it (Slurm: {option})", f"；重启作业时排除该节点（Slurm：{option}）"
+        rows += [(labels["do"], answer.action.of(language) + (Text(en, zh).of(language) if option else ""))]
     rows += [
         (labels["line"], f"{each.log}:{each.line}: {cut(each.text, _WIDTH)}") for each in answer.worth[:_MOST_WORTH]
     ]
     if answer.iteration is not None:
         rows += [(labels["last"], _progress(answer.iteration, answer).of(language))]
     return [*rows, (labels["read"], read_line(answer, language))]
-
-
-def _to_do(answer: Answer) -> Text:
-    """The action, and how to start the job without the nodes whose fault is sure."""
-    said, option = answer.action, answer.advice.exclude
-    if not option:
-        return said
-    return Text(
-        f"{said.en}; restart the job without it (Slurm: {option})",
-        f"{said.zh}；重启作业时排除该节点（Slurm：{option}）",
-    )
 
 
 def _progress(iteration: int, answer: Answer) -> Text:
@@ -115,18 +105,17 @@ def _progress(iteration: int, answer: Answer) -> Text:
     return Text(f"{en}, {far.en} before {what}", f"{zh}，{far.zh}后{what_zh}")
 
 
-def when(answer: Answer, language: str) -> str:
+def when(answer: Answer, root: Event) -> Text:
     """When it began."""
-    if answer.root is None or answer.root.printed_s is None or answer.began_s is None:
-        return "unknown: its line has no time" if language == "en" else "未知：该行没有时间"
+    if root.printed_s is None or answer.began_s is None:
+        return Text("unknown: its line has no time", "未知：该行没有时间")
+    clock = f"{shown(answer.began_s, zone_s=answer.zone_s)} {zone_name(answer.zone_s)}"
     if answer.began_after:
-        clock = f"{shown(answer.began_s, zone_s=answer.zone_s)} {zone_name(answer.zone_s)}"
-        return f"after {clock}: its line has no time" if language == "en" else f"晚于 {clock}：该行没有时间"
+        return Text(f"after {clock}: its line has no time", f"晚于 {clock}：该行没有时间")
     if dated_s(answer.began_s) is None:
         clock = shown(answer.began_s).partition(" ")[2]
-        return f"{clock}: no log has a date" if language == "en" else f"{clock}：日志中没有日期"
-    about = (" (about)" if language == "en" else "（约）") if answer.root.about else ""
-    return f"{shown(answer.began_s, zone_s=answer.zone_s)} {zone_name(answer.zone_s)}{about}"
+        return Text(f"{clock}: no log has a date", f"{clock}：日志中没有日期")
+    return Text(f"{clock} (about)", f"{clock}（约）") if root.about else Text(clock, clock)
 
 
 def place_of(answer: Answer, language: str) -> str:
@@ -175,24 +164,21 @@ def followed(group: Group, answer: Answer, language: str) -> str:
 def read_line(answer: Answer, language: str) -> str:
     """How much was read."""
     read = answer.read
-    ranks = read.ranks
+    size = f"{read.size_bytes / 1e6:,.1f} MB" if read.size_bytes >= 1e6 else f"{read.size_bytes / 1e3:.1f} kB"
     if language == "zh":
-        of_ranks = f"（{ranks} 个 rank）" if ranks else ""
+        of_ranks = f"（{read.ranks} 个 rank）" if read.ranks else ""
         logs = f"{read.job_logs} 个作业日志{of_ranks}，{read.kernel_logs} 个内核日志"
         dumps = f"，{read.dumps} 个 flight recorder 转储" if read.dumps else ""
-        return f"{logs}{dumps}，{read.lines:,} 行，{_size(read.size_bytes)}"
-    of_ranks = f" ({counted(ranks, 'rank')})" if ranks else ""
+        return f"{logs}{dumps}，{read.lines:,} 行，{size}"
+    of_ranks = f" ({counted(read.ranks, 'rank')})" if read.ranks else ""
     logs = f"{counted(read.job_logs, 'job log')}{of_ranks}, {counted(read.kernel_logs, 'kernel log')}"
     logs += f", {counted(read.dumps, 'flight-recorder dump')}" if read.dumps else ""
-    return f"{logs}, {read.lines:,} line{'' if read.lines == 1 else 's'}, {_size(read.size_bytes)}"
-
-
-def _size(size_bytes: int) -> str:
-    return f"{size_bytes / 1e6:,.1f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e3:.1f} kB"
+    return f"{logs}, {read.lines:,} line{'' if read.lines == 1 else 's'}, {size}"
 
 
 def as_json(answer: Answer) -> str:
     """The whole answer. Every text for people is there in both languages."""
+    root, advice = answer.root, answer.advice
     value = {
         "schema": SCHEMA,
         "failed": answer.failed,
@@ -211,10 +197,20 @@ def as_json(answer: Answer) -> str:
         "recognised": answer.recognised,
         "worth_reading": [{"log": each.log, "line": each.line, "text": visible(each.text)} for each in answer.worth],
         "began_epoch_s": dated_s(answer.began_s),
-        "first_error": _event(answer.root) if answer.root else None,
+        "first_error": root
+        and {
+            "signature": root.kind.id,
+            "log": root.log,
+            "line": root.line,
+            "text": visible(root.text),
+            "printed_epoch_s": dated_s(root.printed_s),
+            "time_is_of_a_line_nearby": root.about,
+            "ran_s": root.ran_s,
+            "count": root.count,
+        },
         "meaning": _both(answer.meaning),
         "action": _both(answer.action),
-        "advice": answer.advice.as_json(),
+        "advice": {"do": advice.do, "without": advice.without, "exclude": advice.exclude, "sure": advice.sure},
         "failure_modes": answer.failure_modes,
         "why": [_both(reason) for reason in answer.why],
         "followed": [_group(group) for group in answer.followed],
@@ -233,19 +229,6 @@ def as_json(answer: Answer) -> str:
 
 def _both(said: Text) -> dict[str, str]:
     return {"en": said.en, "zh": said.zh}
-
-
-def _event(event: Event) -> dict[str, object]:
-    return {
-        "signature": event.kind.id,
-        "log": event.log,
-        "line": event.line,
-        "text": visible(event.text),
-        "printed_epoch_s": dated_s(event.printed_s),
-        "time_is_of_a_line_nearby": event.about,
-        "ran_s": event.ran_s,
-        "count": event.count,
-    }
 
 
 def _stall(stall: Stall) -> dict[str, object]:

@@ -113,9 +113,10 @@ def _hang(last: _Last) -> Root | None:
         return None
     hang = _timed_out(last.case, last.time_outs, last.stall)
     event = last.event
-    if hang.laggards and _is_soft(event):
+    if hang.laggards and (event is None or event.kind.id in SOFT):
         event = _last_words(hang.laggards.ranks, last.ending.overcome) or event
-    return hang if hang.mismatch or _is_soft(event) else _error(replace(last, event=event))
+    explained = event is not None and event.kind.id not in SOFT and not hang.mismatch
+    return _error(replace(last, event=event)) if explained else hang
 
 
 def _last_words(missing: Sequence[int], overcome: Sequence[Event]) -> Event | None:
@@ -168,8 +169,7 @@ def _consequence(last: _Last) -> Root | None:
 def _without_a_word(last: _Last) -> Root:
     """NCCL's start was not completed by every rank that began it; else a worker fell silent; or nothing is wrong."""
     unstarted = silence.unstarted(last.case) if last.ending.iteration is None else None
-    silent = None if unstarted else silence.silent(last.case, last.ending.progress_s)
-    return Root(unstarted=unstarted, silent=silent)
+    return Root(unstarted=unstarted, silent=None if unstarted else silence.silent(last.case, last.ending.progress_s))
 
 
 _RULES: tuple[Callable[[_Last], Root | None], ...] = (
@@ -183,11 +183,6 @@ _RULES: tuple[Callable[[_Last], Root | None], ...] = (
 )
 
 
-def _is_soft(event: Event | None) -> bool:
-    """Whether there is no error, or one after which jobs continue."""
-    return event is None or event.kind.id in SOFT
-
-
 def _timed_out(case: Case, time_outs: Sequence[Event], stall: Stall | None) -> Root:
     """A hang that no error explains: who timed out, who did not, and whether that is everybody."""
     ranks = {event.place.rank for event in time_outs if event.place.rank is not None}
@@ -198,10 +193,12 @@ def _timed_out(case: Case, time_outs: Sequence[Event], stall: Stall | None) -> R
         timed_out=tuple(sorted(ranks)),
         came=stall.came if stall else world > 0 and ranks >= set(range(world)),
     )
-    if root.mismatch:
+    if root.mismatch or (stall and stall.came):
         return root
-    by_dumps = Laggards(stall.behind, "recorded") if stall and stall.behind else None
-    return replace(root, laggards=by_dumps or (None if stall and stall.came else _laggards(case, ranks)))
+    if stall and stall.behind:
+        return replace(root, laggards=Laggards(stall.behind, "recorded"))
+    known = set(case.found.names.node_of_rank).union(*(log.all_ranks() for log in job_logs(case)))
+    return replace(root, laggards=collectives.laggards(case.found.reached, ranks, known))
 
 
 def _beside(root: Root, case: Case, ending: Ending) -> Root:
@@ -209,12 +206,13 @@ def _beside(root: Root, case: Case, ending: Ending) -> Root:
     event = root.event
     if event is None or event.kind.side is Side.KERNEL or event.kind.cause is Cause.PROGRAM:
         return root
+    node, by_time = event.place.node, (event.late_s or 0.0) - (event.early_s or 0.0) <= NEAR_S
     near = [
         other
         for other in ending.events
         if other.kind.side is Side.KERNEL
         and other.device
-        and _same_place(other, event)
+        and (same_node(other.place.node, node) if node else by_time)
         and apart(other, event) <= NEAR_S
     ]
     if not near:
@@ -226,13 +224,6 @@ def _beside(root: Root, case: Case, ending: Ending) -> Root:
         return weight(other), of_other_rank, abs((other.began_s or 0.0) - (event.began_s or 0.0))
 
     return replace(root, beside=min(near, key=order))
-
-
-def _same_place(other: Event, event: Event) -> bool:
-    """Whether a kernel message can be of the node of a rank's error; where that is unknown only by its own time."""
-    if event.place.node:
-        return same_node(other.place.node, event.place.node)
-    return (event.late_s or 0.0) - (event.early_s or 0.0) <= NEAR_S
 
 
 def _suspected(root: Root, case: Case) -> Root:
@@ -273,9 +264,3 @@ def _blame(root: Root, ending: Ending) -> Root:
 def _complaints(events: Sequence[Event]) -> list[tuple[str, object]]:
     """Whom each of these names, and who names it."""
     return [(event.peer, (event.log, event.place.rank, event.place.node)) for event in events]
-
-
-def _laggards(case: Case, timed_out: set[int]) -> Laggards | None:
-    known = set[int]().union(*(log.all_ranks() for log in job_logs(case)))
-    known |= set(case.found.names.node_of_rank)
-    return collectives.laggards(case.found.reached, timed_out, known)

@@ -11,6 +11,8 @@ from nodegate.triage.writers import Writer
 _SILENT_S = 120.0  # a writer that was silent for less may only be between two lines
 _HABITS = 5  # times the usual pause between two lines of this writer
 _LATE_START_S = 60.0
+# Errors that come where a worker is late or never starts.
+AT_START = frozenset(("store_connect", "store_timeout", "store_clients_missing", "rendezvous_failed"))
 
 
 @dataclass(frozen=True)

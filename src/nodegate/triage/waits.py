@@ -9,8 +9,7 @@ from nodegate.knowledge.words import Text
 from nodegate.triage.clock import shown
 from nodegate.triage.collectives import Mismatch, differing
 from nodegate.triage.flight_recorder import Dump, Step
-from nodegate.triage.groups import rank_list
-from nodegate.triage.wording import cut
+from nodegate.triage.wording import cut, rank_list
 
 _LATER_S = 10.0  # progress that is so much later than a dump is of a job that went on, or of its next start
 _OF_ONE_STEP_S = 3600.0  # by which ranks may come to the same collective one after the other
