@@ -39,7 +39,7 @@ class _Memory(Source):
 
 
 def _triaged(*logs: _Memory) -> None:
-    given = answer(read_logs(Sources(logs, (), ()), now_s=NOW_S))
+    given = answer(read_logs(Sources(logs), now_s=NOW_S))
     for language in ("en", "zh"):
         triage_render.text(given, language).encode()
     json.loads(triage_render.as_json(given).encode())
@@ -59,7 +59,7 @@ def _logs_with_page(data: bytes) -> None:
     """A job's log and its node's kernel log, and the page that is made of them."""
     job, _, kernel = data.partition(NEXT_LOG)
     logs = (_Memory("job.log", data=job), _Memory("dmesg-gpu01", node="gpu01", kernel=True, data=kernel))
-    given = answer(read_logs(Sources(logs, (), ()), now_s=NOW_S))
+    given = answer(read_logs(Sources(logs), now_s=NOW_S))
     triage_page(given).encode()
 
 

@@ -171,7 +171,7 @@ class Look:
 
     def _beside(self) -> Indices:
         """GPUs that were idle in the whole window while others of the same look worked: not a part of this job."""
-        idle = (self.idle | ~self.present).all(axis=1) & self.present.any(axis=1)
+        idle = np.asarray((self.idle | ~self.present).all(axis=1) & self.present.any(axis=1), dtype=bool)
         rest = self.rows[~idle[self.rows]]
         ends = (self.waiting[rest] | ~self.present[rest])[:, -self.steps("sure_s") :].all(axis=1)
         hang = not len(rest) or ends.mean() > 0.5

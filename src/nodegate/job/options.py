@@ -86,16 +86,11 @@ def from_arguments(asked: argparse.Namespace) -> Asked:
     namespace = known[0].namespace if known else asked.namespace
     return Asked(
         access=access or None,
-        replay=asked.replay,
         job=Job(0, _span(asked.since), nodes, pods, namespace, asked.slurm_job or ""),
         at=_moment(asked.at),
-        run_dir=asked.run_dir,
-        print_queries=asked.print_queries,
-        json=asked.json,
-        lang=asked.lang,
-        follow=asked.follow,
         targets=targets_of(asked.notice),
         with_log=tuple(asked.with_log),
+        **{each: getattr(asked, each) for each in ("replay", "run_dir", "print_queries", "json", "lang", "follow")},
     )
 
 

@@ -70,7 +70,6 @@ def _own_past(look: Look, clock: Array, rows: Indices) -> Array:
 
 
 def _comparison(look: Look, guilty: Indices) -> tuple[Text, ...]:
-    """How much the guilty and the others work."""
     rest = np.setdiff1d(look.rows, guilty)
     if not len(rest) or not len(look.recent):
         return ()

@@ -16,6 +16,7 @@ else:  # pragma: no cover - the same modules by their former names
 
 import re
 from collections.abc import Iterable
+from itertools import takewhile
 
 IGNORES_CASE = 2  # re.IGNORECASE: then no string of the pattern is sure to be there as it is written
 _LONG_ENOUGH = 10  # characters from which a longer string is not rarer
@@ -89,23 +90,13 @@ def _flat(parts: Iterable[tuple[Any, Any]]) -> Iterable[tuple[Any, Any]]:
 
 def _start_of(parts: Iterable[tuple[Any, Any]]) -> str:
     """The string with which a sequence begins; empty where it begins with anything else."""
-    run = ""
-    for kind, value in _flat(parts):
-        if kind is not op.LITERAL:
-            break
-        run += chr(value)
-    return run
+    return "".join(chr(value) for _, value in takewhile(lambda part: part[0] is op.LITERAL, _flat(parts)))
 
 
 def _of_part(kind: Any, value: Any) -> set[str] | None:
     if kind is op.BRANCH:
-        found: set[str] = set()
-        for branch in value[1]:
-            inner = _of_sequence(branch)
-            if inner is None:
-                return None
-            found |= inner
-        return found
+        inner = [_of_sequence(branch) for branch in value[1]]
+        return None if None in inner else set[str]().union(*filter(None, inner))
     if kind in (op.MAX_REPEAT, op.MIN_REPEAT) and value[0] >= 1:
         return _of_sequence(value[2])
     return None

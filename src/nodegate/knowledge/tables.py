@@ -122,8 +122,7 @@ def xids() -> Mapping[int, XidRule]:
             code=int(row["code"]),
             under_test=Verdict(row["under_test"]),
             kind=XidKind(row["kind"]),
-            **{each: row[each] for each in ("name", "mnemonic", "note")},
-            **_rule(row),  # type: ignore[arg-type]
+            **_rule(row, "name", "mnemonic", "note"),  # type: ignore[arg-type]
         )
         for row in rows("xid.csv")
     }
@@ -156,8 +155,7 @@ def _line_rule(row: Mapping[str, str]) -> LineRule:
         role=Role(row["role"]),
         holds=tuple(sorted(required(pattern))),
         pattern=re.compile(pattern),
-        **{each: row[each] for each in ("id", "subject", "part", "example")},
-        **_rule(row),  # type: ignore[arg-type]
+        **_rule(row, "id", "subject", "part", "example"),  # type: ignore[arg-type]
     )
 
 
@@ -202,8 +200,9 @@ def xid_rule(code: int) -> XidRule:
     )
 
 
-def _rule(row: Mapping[str, str]) -> dict[str, object]:
+def _rule(row: Mapping[str, str], *texts: str) -> dict[str, object]:
     return {
+        **{each: row[each] for each in texts},
         "lasts": Lasts(row["lasts"]),
         "delivery": Verdict(row["delivery"]),
         "bootcheck": Verdict(row["bootcheck"]),

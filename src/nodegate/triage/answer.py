@@ -138,7 +138,7 @@ def answer(case: Case) -> Answer:
         iteration=last.iteration,
         progress_s=last.progress_s,
         stall=root.stall,
-        zone_s=case.zone_s,
+        zone_s=case.clocks.shown_s,
         read=read,
         recognised=unclear is None,
         worth=worth,
@@ -218,7 +218,6 @@ def _of_rank(rank: int, case: Case) -> Place:
 
 
 def _to_look_at(root: Root, where: Place, case: Case) -> tuple[Place, ...]:
-    """The places of all ranks to be looked at."""
     if root.silent:
         return tuple(replace(where, rank=rank) for rank in root.silent.ranks) or (where,)
     if root.asked:

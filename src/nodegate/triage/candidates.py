@@ -188,8 +188,7 @@ def _is_after(event: Event, began_s: Mapping[tuple[str, str, int], Sequence[floa
 
 
 def _any_within(times: Sequence[float], first_s: float, last_s: float) -> bool:
-    """Whether one of these times, which are in their order, is between two times."""
-    at = bisect_left(times, first_s)
+    at = bisect_left(times, first_s)  # they are in their order
     return at < len(times) and times[at] <= last_s
 
 

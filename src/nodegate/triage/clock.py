@@ -57,8 +57,7 @@ class Times:
 
     def last(self, text: str) -> Stamp | None:
         """The last time in the text."""
-        found = None
-        size = _BLOCK
+        found, size = None, _BLOCK
         while found is None and size < 2 * max(len(text), _BLOCK):  # most texts have one in their last lines
             part = text[-size:]
             for match in _STAMP.finditer(part) if _may_have(part) else ():
@@ -95,7 +94,7 @@ class Times:
             with suppress(ValueError):
                 found.append(_stamp(year - back, month, day, clock))
         if self.near_s is None:
-            return next((stamp for stamp in found if stamp.epoch_s <= self.now_s + DAY_S), None)
+            found = [stamp for stamp in found if stamp.epoch_s <= self.now_s + DAY_S][:1]
         return min(found, key=lambda stamp: abs(stamp.epoch_s - near_s), default=None)
 
 
@@ -106,11 +105,8 @@ def _may_have(text: str) -> bool:
 def dated(text: str) -> float | None:
     """The first time in the text whose form has a year, in seconds since 1970; None if there is none."""
     for match in _STAMP.finditer(text) if _may_have(text) else ():
-        if match.lastgroup in ("glog", "numbers") or (
-            match.lastgroup == "syslog" and not match.groups()[_OFFSETS["syslog"] + 6]
-        ):
-            continue
-        if stamp := Times(0.0).read(match):
+        of_syslog = match.lastgroup == "syslog" and not match.groups()[_OFFSETS["syslog"] + 6]
+        if match.lastgroup not in ("glog", "numbers") and not of_syslog and (stamp := Times(0.0).read(match)):
             return stamp.epoch_s
     return None
 

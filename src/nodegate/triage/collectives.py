@@ -26,7 +26,13 @@ def mismatch(collectives: Iterable[Collective]) -> Mismatch | None:
         if each.rank is not None:
             steps[each.group, each.sequence].setdefault(each.rank, each)
     for (group, sequence), ranks in sorted(steps.items(), key=lambda step: step[0][1]):
-        if found := differing(group, sequence, {rank: _call(each) for rank, each in ranks.items()}):
+        calls = {
+            rank: f"{each.operation} NumelIn={each.numel_in} NumelOut={each.numel_out}"
+            if each.operation in _EVEN and each.numel_in
+            else each.operation
+            for rank, each in ranks.items()
+        }
+        if found := differing(group, sequence, calls):
             return found
     return None
 
@@ -38,12 +44,6 @@ def differing(group: str, sequence: int, calls: Mapping[int, str]) -> Mismatch |
         called[call].append(rank)
     rows = sorted(called.items(), key=lambda row: (len(row[1]), row[0]))
     return Mismatch(group, sequence, tuple((call, tuple(ranks)) for call, ranks in rows)) if len(rows) > 1 else None
-
-
-def _call(each: Collective) -> str:
-    if each.operation not in _EVEN or not each.numel_in:
-        return each.operation
-    return f"{each.operation} NumelIn={each.numel_in} NumelOut={each.numel_out}"
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,6 @@ def laggards(reached: Sequence[Reached], timed_out: set[int], known: set[int]) -
 
 def most_named(peers: Iterable[tuple[str, object]]) -> tuple[str, int, int] | None:
     """The peer that most of the complainers name, with how many name it and how many complain; None without one."""
-    by_peer: dict[str, set[object]] = defaultdict(set)
-    for peer, who in peers:
-        by_peer[peer].add(who)
-    if not by_peer:
-        return None
-    counts = Counter({peer: len(who) for peer, who in by_peer.items()})
-    (first, named), *rest = counts.most_common(2)
-    everyone = len(set().union(*by_peer.values()))
-    return None if rest and rest[0][1] == named else (first, named, everyone)
+    pairs = set(peers)
+    (first, named), (_, second) = [*Counter(peer for peer, _ in pairs).most_common(2), ("", 0), ("", 0)][:2]
+    return (first, named, len({who for _, who in pairs})) if named > second else None

@@ -74,8 +74,9 @@ def _vague(event: Event, progress_s: float | None) -> bool:
 
 
 def _last_progress(case: Case) -> tuple[int | None, float | None]:
-    """The last completed iteration of any log, and its time."""
-    found = [(case.seconds(log.iteration.stamp, log.name), log.iteration.number) for log in case.logs if log.iteration]
+    found = [
+        (case.clocks.seconds(log.iteration.stamp, log.name), log.iteration.number) for log in case.logs if log.iteration
+    ]
     timed = [(when, number) for when, number in found if when is not None]
     if timed:
         return max(timed)[::-1]
@@ -84,7 +85,9 @@ def _last_progress(case: Case) -> tuple[int | None, float | None]:
 
 def _window(case: Case) -> tuple[float, float] | None:
     """From when to when a kernel message can belong to the job; the last incident if the job's logs have no times."""
-    ends = [case.seconds(stamp, log.name) for log in case.logs if not log.kernel for stamp in (log.first, log.last)]
+    ends = [
+        case.clocks.seconds(stamp, log.name) for log in case.logs if not log.kernel for stamp in (log.first, log.last)
+    ]
     ends += [event.printed_s for event in case.events if event.kind.side is Side.USER]
     if times := [when for when in ends if when is not None]:
         return min(times) - _BEFORE_START_S, max(times) + _AFTER_END_S

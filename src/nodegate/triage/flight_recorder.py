@@ -234,12 +234,8 @@ def _together(alike: list[Step]) -> Step:
 def _peers(operation: str, group: Group) -> tuple[int, ...]:
     """The ranks of the job that a send goes to or a recv comes from; PyTorch numbers them within the group."""
     match = _PEER.search(operation)
-    if match is None:
-        return ()
-    peer = int(match[2] or match[4])
-    if not group.ranks:
-        return (peer,)
-    return (group.ranks[peer],) if peer < len(group.ranks) else ()
+    peer = int(match[2] or match[4]) if match else -1
+    return group.ranks[peer : peer + 1] if group.ranks and match else (peer,) if match else ()
 
 
 def _sizes(entry: Mapping[str, object], side: str) -> str:

@@ -49,9 +49,7 @@ def held(text: str) -> Held | None:
     if own is None and allocated is not None:
         itself = min((pid for pid in others if others[pid] >= allocated), key=lambda pid: others[pid], default=None)
         own = None if itself is None else others.pop(itself)
-    if own is None or not others:
-        return None
-    return Held(own, _lacking(text), others)
+    return None if own is None or not others else Held(own, _lacking(text), others)
 
 
 def told(kind_: Signature, text: str, chunk: bytes, at: int) -> Signature:
@@ -79,10 +77,10 @@ def kind(event: Event, node: str, names: Names) -> Signature:
     if not others:
         return event.kind
     found, gib = "cuda_oom_not_ours", sum(others.values())
-    if not foreign:  # nothing says whose the others are: what the sizes suggest
-        found = "cuda_oom_foreign" if gib >= event.held.own else "cuda_oom_beside" if gib >= event.held.lacking else ""
-    if not found:
+    if not foreign and gib < min(event.held.own, event.held.lacking):
         return event.kind
+    if not foreign:  # nothing says whose the others are: what the sizes suggest
+        found = "cuda_oom_foreign" if gib >= event.held.own else "cuda_oom_beside"
     pid, gib = max((foreign or others).items(), key=lambda each: each[1])
     row = signature(found)
     en, zh = f"process {pid} has {gib:.1f} GiB", f"进程 {pid} 占用 {gib:.1f} GiB"

@@ -80,11 +80,9 @@ def _objects(text: str, path: Path) -> Iterator[tuple[str, str]]:
         objects = kubectl_objects.parsed(text)
     except ValueError as broken:
         raise UsageError(f"is neither JSON nor YAML of kubectl: {str(broken)[:200]}", file=str(path)) from None
-    for one in objects:
-        if isinstance(one, dict) and one.get("kind", "Pod") == "Pod":
-            pod, node = text_at(inside(one, "metadata"), "name"), text_at(inside(one, "spec"), "nodeName")
-            if pod and node:
-                yield pod, node
+    pods = [one for one in objects if isinstance(one, dict) and one.get("kind", "Pod") == "Pod"]
+    found = ((text_at(inside(one, "metadata"), "name"), text_at(inside(one, "spec"), "nodeName")) for one in pods)
+    yield from ((pod, node) for pod, node in found if pod and node)
 
 
 def _pod(writer: Writer, log: Log, nodes: set[str]) -> str:
@@ -99,17 +97,13 @@ def _pod(writer: Writer, log: Log, nodes: set[str]) -> str:
 
 def _said(writer: Writer, nodes: set[str], pod: str) -> str:
     """The node that the pod's first lines name: one whose kernel log was given, or what follows a word like node."""
-    for text in writer.hello:
-        for word in _WORD.findall(text):
-            found = str(word).strip(".-")
-            if found in nodes and found != pod:
-                return found
-    for text in writer.hello:
-        for match in _SAYS.finditer(text):
-            found = match["node"].rstrip(".-,")
-            if found != pod and not place.POD_NAME.search(found) and not _NO_NODE.fullmatch(found):
-                return found
-    return ""
+    words = (str(word).strip(".-") for text in writer.hello for word in _WORD.findall(text))
+    if known := next((word for word in words if word in nodes and word != pod), ""):
+        return known
+    named = (match["node"].rstrip(".-,") for text in writer.hello for match in _SAYS.finditer(text))
+    return next(
+        (name for name in named if name != pod and not place.POD_NAME.search(name) and not _NO_NODE.fullmatch(name)), ""
+    )
 
 
 def _table(lines: Iterable[str]) -> Iterator[tuple[str, str]]:

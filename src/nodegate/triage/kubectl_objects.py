@@ -55,10 +55,9 @@ def as_lines(text: str) -> str | None:
     places = starts if len(starts) == len(objects) else [0] * len(objects)
     for place, each in zip(places, objects, strict=True):
         lines += [""] * (place - len(lines))
-        read = {"Event": _event, "Pod": _pod, "Node": _node}.get(
-            text_at(each, "kind") if isinstance(each, dict) else ""
-        )
-        lines += [" ".join(row.split("\n")) for row in read(each)] if read else []
+        one = each if isinstance(each, dict) else {}
+        read = {"Event": _event, "Pod": _pod, "Node": _node}.get(text_at(one, "kind"))
+        lines += [" ".join(row.split("\n")) for row in read(one)] if read else []
     return "\n".join([*lines, ""])
 
 

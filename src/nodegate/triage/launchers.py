@@ -29,7 +29,7 @@ _EXITED = re.compile(
     r"Process name: \[[\w.,@\[\]-]{1,150}?,(?P<rank>[0-9]{1,7})\]\s{1,80}Exit code: {1,8}(?P<code>[0-9]{1,3})\b"
 )
 _OF_SIGNAL = 128  # what a shell adds to the signal that ended a program
-_SEVERAL = ": tasks "
+_OF_OTHERS = re.compile(": tasks |Terminated")  # of several ranks; of those of a job that Slurm ends after one
 _LATER_S = 120.0  # a launcher notices within seconds, and prints its report when it has ended all workers
 
 
@@ -71,17 +71,12 @@ def completed(where: Place, error: Event | None, events: Iterable[Event]) -> Pla
         return where
     if (error.place.node, error.place.pod) != (where.node, where.pod):
         return where  # another one is blamed than who printed it
-    ended = [each.place for each in events if _names_a_rank(each) and _is_of(each, where, error)]
+    ends = (each for each in events if each.kind.id.startswith("exit_") or each.kind.id in ("slurm_task", "slurm_oom"))
+    of_one = (each for each in ends if each.place.rank is not None and not _OF_OTHERS.search(each.text))
+    ended = [each.place for each in of_one if _is_of(each, where, error)]
     if len({place.rank for place in ended}) != 1:
         return where
     return replace(where.or_else(ended[0]), local_rank=ended[0].local_rank, source=where.source, text="")
-
-
-def _names_a_rank(report: Event) -> bool:
-    """Whether this is a launcher's report of the end of one rank; Slurm ends the others of a job (Terminated)."""
-    if report.place.rank is None or _SEVERAL in report.text or "Terminated" in report.text:
-        return False
-    return report.kind.id.startswith("exit_") or report.kind.id in ("slurm_task", "slurm_oom")
 
 
 def _is_of(report: Event, where: Place, error: Event) -> bool:

@@ -114,7 +114,7 @@ def _of_hang(root: Root, case: Case) -> Text:
     if root.silent:
         who, ranks = root.silent.who, rank_list(root.silent.ranks) if root.silent.ranks else ""
         of_ranks, of_ranks_zh = (f" (rank {ranks})", f"（rank {ranks}）") if ranks else ("", " ")
-        last, others = (shown(when, zone_s=case.zone_s) for when in (root.silent.last_s, root.silent.others_s))
+        last, others = (shown(when, zone_s=case.clocks.shown_s) for when in (root.silent.last_s, root.silent.others_s))
         return Text(
             f"{who}{of_ranks} stopped first: it wrote nothing after {last},"
             f" the others went on until {others} without progress",

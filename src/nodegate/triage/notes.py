@@ -99,7 +99,7 @@ def _of_logs(case: Case) -> Iterator[Note]:
 
 def _of_another_time(faults: Sequence[Event], case: Case) -> Text:
     last = faults[-1]
-    where, when = last.place.node or last.log, shown(last.printed_s, zone_s=case.zone_s)
+    where, when = last.place.node or last.log, shown(last.printed_s, zone_s=case.clocks.shown_s)
     are = "is" if len(faults) == 1 else "are"
     return Text(
         f"{counted(len(faults), 'kernel message')} of a fault {are} of another time than the job; the last:"

@@ -13,6 +13,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import IO
 
 from nodegate.triage import remarks
@@ -40,12 +41,11 @@ def is_tar(head: bytes) -> bool:
 
 def limit(stream: IO[bytes]) -> int:
     """How many bytes of text are read of a packed file."""
-    try:
-        size = os.fstat(stream.fileno())
-    except OSError:
-        return MOST_BYTES
-    known = stat.S_ISREG(size.st_mode)
-    return min(MOST_BYTES, max(_ALWAYS_BYTES, MOST_TIMES * size.st_size)) if known else MOST_BYTES
+    with suppress(OSError):
+        held = os.fstat(stream.fileno())
+        if stat.S_ISREG(held.st_mode):
+            return min(MOST_BYTES, max(_ALWAYS_BYTES, MOST_TIMES * held.st_size))
+    return MOST_BYTES
 
 
 def limited(parts: Iterator[bytes], most: list[int], said: Remarks) -> Iterator[bytes]:
@@ -119,14 +119,6 @@ def members_of_tar(parts: Iterator[bytes], said: Remarks) -> Iterator[tuple[str,
     said.lose(remarks.TOO_MANY)
 
 
-def _long_name(data: bytes, kind: bytes) -> str:
-    """The name that the block before a member gives: of GNU tar, or of the POSIX form (`30 path=logs/rank_0.log`)."""
-    if kind == tarfile.GNUTYPE_LONGNAME:
-        return data.rstrip(b"\0").decode("utf-8", "replace")
-    found = [line.partition(b" path=")[2] for line in data.split(b"\n") if b" path=" in line]
-    return found[-1].decode("utf-8", "replace") if found else ""
-
-
 class _Pieces:
     """Bytes from pieces, so many as are asked for."""
 
@@ -135,33 +127,27 @@ class _Pieces:
 
     def some(self, most: int) -> bytes:
         """At most so many of the next bytes; none at the end."""
-        while not self.held:
-            if (more := next(self.parts, None)) is None:
-                return b""
-            self.held = more
+        self.held = self.held or next(filter(None, self.parts), b"")
         found, self.held = self.held[:most], self.held[most:]
         return found
 
-    def exactly(self, count: int) -> bytes:
-        """So many bytes; fewer at the end."""
-        found = bytearray()
-        while len(found) < count and (more := self.some(count - len(found))):
-            found += more
-        return bytes(found)
-
-    def skip(self, count: int) -> None:
-        """Go over so many bytes."""
-        while count > 0 and (more := self.some(min(count, PIECE_BYTES))):
-            count -= len(more)
-
-    def up_to(self, count: int, said: Remarks) -> Iterator[bytes]:
+    def up_to(self, count: int, said: Remarks | None = None) -> Iterator[bytes]:
         """The next bytes in pieces, with a remark if they end too early."""
         while count > 0:
             if not (more := self.some(min(count, PIECE_BYTES))):
-                said.lose(remarks.PACKED_TRUNCATED)
+                said.lose(remarks.PACKED_TRUNCATED) if said else None
                 return
             count -= len(more)
             yield more
+
+    def exactly(self, count: int) -> bytes:
+        """So many bytes; fewer at the end."""
+        return b"".join(self.up_to(count))
+
+    def skip(self, count: int) -> None:
+        """Go over so many bytes."""
+        for _ in self.up_to(count):
+            pass
 
 
 def members_of_zip(stream: IO[bytes], said: Remarks) -> Iterator[tuple[str, Iterator[bytes]]]:

@@ -47,7 +47,9 @@ def last_iteration(chunk: bytes, start: int, end: int, times: Times, *, stern: b
             at = chunk.rfind(literal, max(start, best_at + 1), at)
             if at < 0:
                 break
-            line = _line_around(chunk, at, start, end)
+            low, high = max(start, at - _LINE_BYTES), min(end, at + _LINE_BYTES)
+            first = max(chunk.rfind(b"\n", low, at), chunk.rfind(b"\r", low, at)) + 1
+            line = chunk[max(first, low) : high].partition(b"\n")[0]
             if match := form.search(line):
                 best, best_at = (match, line), at
                 break
@@ -56,10 +58,3 @@ def last_iteration(chunk: bytes, start: int, end: int, times: Times, *, stern: b
     match, line = best
     before = line[: match.start()].decode("utf-8", "replace")
     return Iteration(int(match[1]), times.last(before), place.of_line(before, stern=stern))
-
-
-def _line_around(chunk: bytes, at: int, start: int, end: int) -> bytes:
-    low = max(start, at - _LINE_BYTES)
-    first = max(chunk.rfind(b"\n", low, at), chunk.rfind(b"\r", low, at)) + 1
-    last = chunk.find(b"\n", at, min(end, at + _LINE_BYTES))
-    return chunk[max(first, low) : last if last >= 0 else min(end, at + _LINE_BYTES)]

@@ -9,7 +9,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from nodegate.knowledge.words import Text
@@ -48,14 +48,8 @@ _ROW = re.compile(
     r" {1,5}(?P<group>[0-9]{1,6}) +(?P<comms>[0-9]{1,7}) +[0-9]+ +[0-9-]+ +(?P<each>[0-9]+) +(?P<all>[0-9]+) +[A-Z]+ "
 )
 _LAUNCHED = re.compile(r"(?:launched up to operation (?P<count>[0-9]{1,19})|not launched any operations)$")
-_ERRORS = {
-    1: "Unhandled CUDA error",
-    2: "System error",
-    3: "Internal error",
-    4: "Invalid argument",
-    5: "Invalid usage",
-    6: "Remote process error",
-}
+_FOLLOWS = "Remote process error"  # the rank reports what another one did
+_ERRORS = ("", "Unhandled CUDA error", "System error", "Internal error", "Invalid argument", "Invalid usage", _FOLLOWS)
 _SAID = {
     "DEAD": Text("{who} is dead: NCCL cannot reach it", "{who} 已失联：NCCL 无法连接"),
     "INCOMPLETE": Text("{who} gives NCCL no answer", "{who} 未应答 NCCL"),
@@ -64,8 +58,6 @@ _SAID = {
     "BEHIND": Text('{who} is behind: "{what}"', '{who} 落后："{what}"'),
     "AHEAD": Text('{who} is ahead: "{what}"; who is behind is not named', '{who} 领先："{what}"；落后者未列出'),
 }
-_KINDS = tuple(_SAID)  # what says the most comes first
-_FOLLOWS = "Remote process error"  # the rank reports what another one did
 
 
 class Told(NamedTuple):
@@ -90,14 +82,14 @@ class Finding:
     settled: bool
 
 
-@dataclass
 class _Report:
     """One report. `whole` are the communicators whose ranks are those of the job, `most` the ranks of the largest."""
 
-    places: dict[Told, list[Place]] = field(default_factory=lambda: defaultdict(list))
-    counts: dict[Told, int] = field(default_factory=dict)
-    whole: set[str] = field(default_factory=set)
-    most: int = 0
+    def __init__(self) -> None:
+        self.places: dict[Told, list[Place]] = defaultdict(list)
+        self.counts: dict[Told, int] = {}
+        self.whole: set[str] = set()
+        self.most = 0
 
     def add(self, told: Told, rank: object, node: object, gpu: object) -> None:
         """Keep of whom this is said; a rank of a smaller communicator is known by its node and GPU alone."""
@@ -174,14 +166,12 @@ def _of_json(found: dict[str, list[dict[str, object]]]) -> _Report:
         report.whole |= {name} if comm["size"] == sizes[0] and sizes.count(sizes[0]) == 1 else set()
         for rank in _rows(comm["ranks"]):
             status, counts = _row(rank["status"]), _row(rank["collective_counts"])
-            error = _ERRORS.get(int(str(status["init_state"]))) or _ERRORS.get(int(str(status["async_error"])))
+            codes = (int(str(status[key])) for key in ("init_state", "async_error"))
+            error = next((_ERRORS[code] for code in codes if 0 < code < len(_ERRORS)), "")
             said = [Told("ERROR", name, "", error)] if error else []
             said += [Told("MISMATCH", name, "status", "status ABORT")] if status["abort_flag"] is True else []
-            said += [
-                Told("MISMATCH", name, operation, f"launched up to operation {int(str(count))}")
-                for operation, count in counts.items()
-            ]
-            for told in said:
+            launched = {key: f"launched up to operation {int(str(count))}" for key, count in counts.items()}
+            for told in (*said, *(Told("MISMATCH", name, *each) for each in launched.items())):
                 report.add(told, rank["rank"], rank["host"], rank["cuda_dev"])
         for rank in _rows(comm["missing_ranks"]):
             kind = "DEAD" if _row(rank["status"])["considered_dead"] is True else "INCOMPLETE"
@@ -219,8 +209,7 @@ def _apart(operation: str, counts: dict[int, Told], report: _Report) -> Iterator
         return
     number = {count: report.counts.get(told) or len(report.places[told]) for count, told in counts.items()}
     most = max(counts)
-    behind = [count for count in counts if count < most]
-    what = f"{operation} {min(counts)} / {most}"
+    behind, what = [count for count in counts if count < most], f"{operation} {min(counts)} / {most}"
     named = [place for count in behind for place in report.places[counts[count]]]
     if named and sum(number[count] for count in behind) <= number[most]:
         yield _finding("BEHIND", what, named, settled=False)
@@ -232,7 +221,6 @@ def _finding(kind: str, what: str, places: list[Place], *, settled: bool = True)
     ranks = sorted({place.rank for place in places if place.rank is not None})
     gpus = sorted({f"GPU {place.gpu}" for place in places if place.gpu is not None})
     who = f"rank {rank_list(ranks)}" if ranks else "/".join(gpus[:8]) or "?"
-    said = _SAID[kind]
-    order = _KINDS.index(kind) + (what == _FOLLOWS) * len(_KINDS)
-    text = Text(said.en.format(who=who, what=what), said.zh.format(who=who, what=what))
+    order = [*_SAID].index(kind) + (what == _FOLLOWS) * len(_SAID)  # what says the most comes first
+    text = Text(*(said.format(who=who, what=what) for said in (_SAID[kind].en, _SAID[kind].zh)))
     return Finding(order, text, () if kind == "AHEAD" else tuple(places), settled)

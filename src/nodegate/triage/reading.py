@@ -51,15 +51,6 @@ class Case:
     unread: tuple[str, ...]
     passed_over: tuple[tuple[str, Text], ...]
 
-    @property
-    def zone_s(self) -> float:
-        """The zone in which the answer gives its times."""
-        return self.clocks.shown_s
-
-    def seconds(self, stamp: Stamp | None, log: str) -> float | None:
-        """A time of a log in seconds since 1970."""
-        return self.clocks.seconds(stamp, log)
-
 
 def read(
     sources: Sources,
@@ -99,9 +90,8 @@ def read(
         raise UsageError("; ".join([*unread, *lost][:3]) or "the logs are empty", hint="give logs with content")
     homes_of_pods.learn(logs, names)
     names.no_nodes = _names_of_files(logs, names)
-    given = zones.given_zones(zones_given, logs)
-    clocks = zones.find(logs, list(reader.events.all()), names, given)
-    case = Case(tuple(logs), (), reader.events, clocks, tuple(unread), sources.passed_over)
+    clocks = zones.find(logs, list(reader.events.all()), names, zones.given_zones(zones_given, logs))
+    case = Case(tuple(logs), (), reader.events, clocks, tuple(unread), tuple(sources.passed_over))
     return replace(case, events=tuple(_placed(_dated(list(_resolved(case)), case))))
 
 
@@ -116,13 +106,11 @@ def _numbers_of_nodes(found: Iterable[Source]) -> frozenset[int]:
 
 def _names_of_files(logs: Sequence[Log], names: Names) -> set[str]:
     """What looks like a node in the names of job logs, and is one by no line, kernel log or table of pods."""
-    known = {*names.home.values(), *names.seen}.union(*(log.nodes for log in logs))
-    known |= {log.place.node for log in logs if log.kernel}
-    found = {log.place.node for log in logs if not log.kernel} - known
-    return {name for name in found if name}
+    known = {"", *names.home.values(), *names.seen}.union(*(log.nodes for log in logs))
+    return {log.place.node for log in logs if not log.kernel} - known - {log.place.node for log in logs if log.kernel}
 
 
-def _about(found: tuple[Source, ...]) -> float | None:
+def _about(found: Iterable[Source]) -> float | None:
     """About when the job ran: the first time with a year in the heads of its logs; None if there is none."""
     times = []
     for source in found:
@@ -148,10 +136,8 @@ class _Reader:
 
     def source(self, source: Source, searches: grep.Searches) -> list[Log]:
         """The logs of one source."""
-        positions = searches.of(source.name)
-        if positions is not None:
-            with suppress(grep.GrepGaveUp):  # read it again with the search in Python: equal events are folded
-                return self._members(source, positions)
+        with suppress(grep.GrepGaveUp):  # then it is read again with the search in Python: equal events are folded
+            return self._members(source, searches.of(source.name))
         return self._members(source, None)
 
     def _members(self, source: Source, positions: grep.Positions | None) -> list[Log]:
@@ -184,20 +170,21 @@ class _Reader:
             return kernel_log.read(log, _again([first], parts), self.events, self.hits)
         held = [first]
         if ras.looks_like(head):
-            held, parts = _without_reports(log, held, parts, self.events)
             positions = None
+            held += _held(parts, ras.MOST_BYTES)
+            held = [_without_reports(log, b"".join(held), self.events)]
             if log.dump:
                 return [log]
         if kubectl_objects.looks_like(head):
-            held, parts = _as_tables(held, parts)
             positions = None
+            held += _held(parts, kubectl_objects.MOST_BYTES)
+            text = b"".join(held)
+            tables = kubectl_objects.as_lines(text_of(text)) if len(text) <= kubectl_objects.MOST_BYTES else None
+            held = [text if tables is None else tables.encode()]
         shares: list[apart.Share] = []
-        if apart.has_files(head):
-            held += _held(parts)
-            shares = apart.shares(b"".join(held)) if sum(map(len, held)) <= apart.MOST_BYTES else []
-        elif apart.has_writers(head):
-            held += _held(parts)
-            shares = _shares(log, b"".join(held))
+        if (of_files := apart.has_files(head)) or apart.has_writers(head):
+            held += _held(parts, apart.MOST_BYTES)
+            shares = _shares(log, b"".join(held), of_files=of_files)
         if shares:
             return [self._share(share, log) for share in shares]
         JobLogReader(log, self.events, self.hits, positions=positions).read(_again(held, parts))
@@ -214,9 +201,11 @@ class _Reader:
         return log
 
 
-def _shares(log: Log, text: bytes) -> list[apart.Share]:
-    """The logs by writer where their clocks differ; sets `log.mixed` if they differ and the log cannot be split."""
+def _shares(log: Log, text: bytes, *, of_files: bool) -> list[apart.Share]:
+    """The logs by file, or by writer where their clocks differ; `log.mixed` if they do and the log cannot be split."""
     large = len(text) > apart.MOST_BYTES
+    if of_files:
+        return [] if large else apart.shares(text)
     in_file = large and not log.in_archive and is_plain(log.name)
     differ = apart.differ(apart.windows_of_file(log.name) if in_file else apart.windows_of(text), log.times)
     shares = apart.shares(text) if differ and not large else []
@@ -224,39 +213,25 @@ def _shares(log: Log, text: bytes) -> list[apart.Share]:
     return shares
 
 
-def _without_reports(
-    log: Log, held: list[bytes], parts: Iterator[bytes], events: Events
-) -> tuple[list[bytes], Iterator[bytes]]:
+def _without_reports(log: Log, held: bytes, events: Events) -> bytes:
     """What others wrote into a log with reports of NCCL, which are read."""
-    for part in parts:
-        held.append(part)
-        if sum(map(len, held)) > ras.MOST_BYTES:
-            log.remarks.lose(remarks.RAS_DAMAGED)
-            return held, parts
-    text = text_of(b"".join(held))
+    if len(held) > ras.MOST_BYTES:
+        log.remarks.lose(remarks.RAS_DAMAGED)
+        return held
+    text = text_of(held)
     rest = ras.read(log, text, events)
     if not rest.strip():
-        log.dump, log.lines, log.size_bytes = True, text.count("\n"), sum(map(len, held))
-    return [rest.encode()], iter(())
+        log.dump, log.lines, log.size_bytes = True, text.count("\n"), len(held)
+    return rest.encode()
 
 
-def _as_tables(held: list[bytes], parts: Iterator[bytes]) -> tuple[list[bytes], Iterator[bytes]]:
-    """What kubectl printed as JSON or YAML, as the lines of its tables; as it is where that cannot be."""
-    for part in parts:
-        held.append(part)
-        if sum(map(len, held)) > kubectl_objects.MOST_BYTES:
-            return held, parts
-    lines = kubectl_objects.as_lines(text_of(b"".join(held)))
-    return (held if lines is None else [lines.encode()]), iter(())
-
-
-def _held(parts: Iterator[bytes]) -> Iterator[bytes]:
+def _held(parts: Iterator[bytes], most: int) -> Iterator[bytes]:
     """The next parts of a log, as far as they are held in memory."""
     size = 0
     for part in parts:
         yield part
         size += len(part)
-        if size > apart.MOST_BYTES:
+        if size > most:
             return
 
 
@@ -278,12 +253,13 @@ def _resolved(case: Case) -> Iterator[Event]:
             where = replace(where, gpu=where.local_rank if at_bus is None else at_bus)
         if where.rank is None and event.device:
             where = replace(where, rank=names.rank_at.get((where.node, event.device)))
-        seconds = partial(case.seconds, log=event.log)
+        seconds = partial(case.clocks.seconds, log=event.log)
         printed = seconds(event.stamp)
         yield replace(
             event,
             kind=held_memory.kind(event, where.node, names),
             place=where,
+            clock_s=None if event.clock_s is None else seconds(Stamp(event.clock_s, zoned=False)),  # in UTC, if known
             printed_s=printed,
             early_s=seconds(event.after) if printed is None else printed,
             late_s=seconds(event.until) if printed is None else printed,
@@ -295,20 +271,14 @@ def _dated(events: list[Event], case: Case) -> list[Event]:
     if all(event.clock_s is None for event in events):
         return events
     ends = [
-        (log.kernel, case.seconds(stamp, log=log.name))
+        (log.name, case.clocks.seconds(stamp, log.name))
         for log in case.logs
         for stamp in (log.first, log.last, log.iteration.stamp if log.iteration else None)
     ]
+    ends += [(event.log, event.printed_s) for event in events]
     of_kernel = {log.name for log in case.logs if log.kernel}
-    ends += [(event.log in of_kernel, event.printed_s) for event in events]
-    job_s = [when for kernel, when in ends if when is not None and not kernel]
-    turned = [  # their times of day in UTC, as far as the zone of their log is known
-        event
-        if event.clock_s is None
-        else replace(event, clock_s=case.seconds(Stamp(event.clock_s, zoned=False), log=event.log))
-        for event in events
-    ]
-    return times_of_day.dated(turned, job_s, any_date=any(when is not None for _, when in ends))
+    job_s = [when for log, when in ends if when is not None and log not in of_kernel]
+    return times_of_day.dated(events, job_s, any_date=any(when is not None for _, when in ends))
 
 
 def _placed(events: list[Event]) -> Iterator[Event]:
@@ -316,8 +286,7 @@ def _placed(events: list[Event]) -> Iterator[Event]:
 
     A line before the time-outs of a hang was printed when it began, or before.
     """
-    hangs = [event.began_s for event in events if event.ran_s and event.printed_s is not None]
-    hang = min((began for began in hangs if began is not None), default=None)
+    hang = min((event.began_s for event in events if event.ran_s and event.began_s is not None), default=None)
     last = max((event.printed_s for event in events if event.printed_s is not None), default=None)
     for event in events:
         early, late = event.early_s, event.late_s

@@ -128,7 +128,7 @@ def _witnesses(root: Root, case: Case) -> Iterator[Text]:
     """The kernel message that names the device, and who names the peer by which NIC of its own."""
     if root.beside is not None:  # the first error itself is quoted elsewhere
         quoted = f"{root.beside.log}:{root.beside.line}: {cut(root.beside.text, 120)}"
-        clock = shown(root.beside.began_s, zone_s=case.zone_s).partition(" ")[2]
+        clock = shown(root.beside.began_s, zone_s=case.clocks.shown_s).partition(" ")[2]
         at, at_zh = (f" at {clock}", f"在 {clock} ") if clock else ("", "")
         yield Text(f"the kernel log of its node says{at}: {quoted}", f"该节点的内核日志{at_zh}报告：{quoted}")
     if root.named and root.event is not None:
@@ -160,7 +160,7 @@ def _may_matter(root: Root, last: Ending, case: Case) -> Iterator[Text]:
     late = late_start(case) if waits or root.unstarted else None
     if late and late.late_s is None:
         yield Text(f"{late.who} never came to its launcher", f"{late.who} 一直没有启动")
-    elif late:
+    elif late and late.late_s is not None:
         after, who = lasting(late.late_s), f"{late.who} (worker {late.rank})"
         zh = f"{late.who}（worker {late.rank}）比第一个 worker 晚 {after.zh}启动"
         yield Text(f"{who} came to its launcher {after.en} after the first worker", zh)
@@ -176,7 +176,7 @@ def _stalled(root: Root, case: Case) -> Iterator[Text]:
         return
     if root.event is not None and not root.stall.mismatch:
         yield Text("flight recorder", "flight recorder").with_detail(waits.meaning(root.stall))
-    yield from waits.why(root.stall, case.zone_s)
+    yield from waits.why(root.stall, case.clocks.shown_s)
 
 
 def _why_first(first: Event, last: Ending) -> Iterator[Text]:

@@ -92,7 +92,6 @@ def facts(answer: Answer, language: str, *, most_why: int = 100) -> list[tuple[s
 
 
 def _progress(iteration: int, answer: Answer) -> Text:
-    """How far the training got, and how long before the first error that was."""
     if answer.progress_s is None:
         return Text(f"the training completed iteration {iteration}", f"训练完成了第 {iteration} 次迭代")
     clock = shown(answer.progress_s, zone_s=answer.zone_s)

@@ -262,5 +262,4 @@ def _blame(root: Root, ending: Ending) -> Root:
 
 
 def _complaints(events: Sequence[Event]) -> list[tuple[str, object]]:
-    """Whom each of these names, and who names it."""
     return [(event.peer, (event.log, event.place.rank, event.place.node)) for event in events]

@@ -46,18 +46,14 @@ def _node(folder: RunFolder, node: str, events: Events) -> Log:
     for gpu in facts.known_gpus:
         if not isinstance(gpu.address, Unknown):
             events.names.gpu_at.setdefault((node, gpu.address), gpu.index)
-    with suppress(CannotMeasure):  # whose the processes on each GPU were when the node was looked at
-        for gpu in facts.known_gpus:
+        with suppress(CannotMeasure):  # whose its processes were when the node was looked at
             events.names.owners |= {(node, pid): owner for pid, owner in owners(gpu, facts.jobs).items()}
-    log.lines = len(lines)
-    log.size_bytes = sum(len(line.text) for line in lines)
+    log.lines, log.size_bytes = len(lines), sum(len(line.text) for line in lines)
     log.nodes.add(node)
     for number, line in enumerate(lines, 1):
-        event = kernel_event(line, log.place, log.name, number)
-        if event is None:
-            continue
-        stamp = None if isinstance(line.epoch_s, Unknown) else Stamp(line.epoch_s, zoned=True)
-        key = (log.name, stamp and int(stamp.epoch_s // 60), event.kind.id, which(line.text), template(line.text))
-        if not events.known(key):
-            events.add(key, replace(event, stamp=stamp))
+        if event := kernel_event(line, log.place, log.name, number):
+            stamp = None if isinstance(line.epoch_s, Unknown) else Stamp(line.epoch_s, zoned=True)
+            key = (log.name, stamp and int(stamp.epoch_s // 60), event.kind.id, which(line.text), template(line.text))
+            if not events.known(key):
+                events.add(key, replace(event, stamp=stamp))
     return log

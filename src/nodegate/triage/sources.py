@@ -39,25 +39,14 @@ class Source:
         return sys.stdin.buffer if self.name == STDIN else open_given(self.name)
 
 
-@dataclass(frozen=True)
-class Sources:
-    """The logs to read, the run folders among the arguments, what was skipped, and what cannot be read."""
-
-    logs: tuple[Source, ...]
-    runs: tuple[Path, ...]
-    passed_over: tuple[tuple[str, Text], ...]
-    unread: tuple[str, ...] = ()
-
-
 @dataclass
-class _Left:
-    """What is not read of folders: `over` is what cannot be a log, `closed` what may be one and is not readable."""
+class Sources:
+    """The logs to read, the run folders among the arguments, files of folders that cannot be logs or be read."""
 
-    over: list[tuple[str, Text]] = field(default_factory=list)
-    closed: list[str] = field(default_factory=list)
-
-    def cannot(self, path: str, broken: OSError) -> None:
-        self.closed.append(f"{path}: {broken.strerror or broken}")
+    logs: Sequence[Source] = ()
+    runs: list[Path] = field(default_factory=list)
+    passed_over: list[tuple[str, Text]] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
 
 def find(asked: Sequence[str], kernel: Sequence[str]) -> Sources:
@@ -67,57 +56,56 @@ def find(asked: Sequence[str], kernel: Sequence[str]) -> Sources:
         UsageError: one of them does not exist.
     """
     logs: dict[str, Source] = {}
-    runs: list[Path] = []
-    left = _Left()
+    found = Sources()
     for argument in asked:
         path = Path(argument)
         if argument != STDIN and (path / "evidence").is_dir():
-            runs.append(path)
+            found.runs.append(path)
             continue
-        for name in _names(argument, left):
+        for name in _names(argument, found):
             logs.setdefault(name, Source(name))
     for argument in kernel:
         node, mark, name = argument.partition("=")
         if not mark or Path(argument).exists():
             node, name = "", argument
-        for each in _names(name, left):
+        for each in _names(name, found):
             logs[each] = Source(each, node=node, kernel=True)
     if len(logs) > MOST_LOGS:
         raise UsageError(f"{len(logs)} logs are more than {MOST_LOGS}", hint="give fewer")
-    return Sources(tuple(logs.values()), tuple(runs), tuple(left.over), tuple(left.closed))
+    found.logs = tuple(logs.values())
+    return found
 
 
-def _names(argument: str, left: _Left) -> Iterator[str]:
-    path = Path(argument)
-    if argument == STDIN:
-        yield STDIN
-    elif path.is_dir():
-        yield from _inside(path, left)
-    elif path.exists():
-        yield argument
+def _names(argument: str, found: Sources) -> Iterator[str]:
+    if argument == STDIN or Path(argument).exists():
+        named = [argument]
     else:
-        found = sorted(glob.glob(argument, recursive=True)) if glob.has_magic(argument) else []  # noqa: PTH207
-        if not found:
-            raise UsageError("there is no such log", file=argument, hint="give a file, a folder, a glob or - for stdin")
-        for name in found:
-            yield from _inside(Path(name), left) if Path(name).is_dir() else (name,)
+        named = sorted(glob.glob(argument, recursive=True)) if glob.has_magic(argument) else []  # noqa: PTH207
+    if not named:
+        raise UsageError("there is no such log", file=argument, hint="give a file, a folder, a glob or - for stdin")
+    for name in named:
+        yield from _inside(Path(name), found) if name != STDIN and Path(name).is_dir() else (name,)
 
 
-def _inside(folder: Path, left: _Left) -> Iterator[str]:
+def _inside(folder: Path, found: Sources) -> Iterator[str]:
     """The logs in a folder and below: regular text files, in the order of their names."""
-    for root, folders, names in os.walk(folder, onerror=lambda broken: left.cannot(broken.filename, broken)):
+
+    def cannot(broken: OSError) -> None:
+        found.unread.append(f"{broken.filename}: {broken.strerror or broken}")
+
+    for root, folders, names in os.walk(folder, onerror=cannot):
         folders.sort()
         for name in sorted(names):
             path = os.path.join(root, name)  # noqa: PTH118 - 100,000 times
             try:
                 why = _no_log(path, name)
             except OSError as broken:
-                left.cannot(path, broken)
+                found.unread.append(f"{path}: {broken.strerror or broken}")
                 continue
             if why is None:
                 yield path
             elif why is not _EMPTY:
-                left.over.append((path, why))
+                found.passed_over.append((path, why))
 
 
 def _no_log(path: str, name: str) -> Text | None:

@@ -18,11 +18,8 @@ _NO_TIME = Unknown(Why.MISSING, "the line has no time")
 
 def of_programs(events: Sequence[Event]) -> list[Event]:
     """The kernel messages that mostly are a program's own fault, with the GPU that they name."""
-    return [
-        event
-        for event in events
-        if _CODE.fullmatch(event.kind.id) and event.kind.cause is Cause.PROGRAM and event.device
-    ]
+    programs = (event for event in events if event.kind.cause is Cause.PROGRAM and event.device)
+    return [event for event in programs if _CODE.fullmatch(event.kind.id)]
 
 
 def counted(events: Sequence[Event]) -> dict[str, ProgramXids]:

@@ -105,6 +105,9 @@ def _wait(
     only_late = bool(late) and not behind and not unknown
     first = min(waiting.values(), key=lambda step: step.created_s)
     near = {rank: step for rank, step in here.items() if abs(step.created_s - first.created_s) < _OF_ONE_STEP_S}
+    calls = {
+        rank: f"{step.operation} {step.sizes}" if _is(step, _EVEN) else step.operation for rank, step in near.items()
+    }
     return Wait(
         first.operation,
         sequence,
@@ -115,17 +118,13 @@ def _wait(
         tuple(sorted(unknown)),
         first.created_s,
         only_late,
-        differing(first.group.name, sequence, {rank: _call(step) for rank, step in near.items()}),
+        differing(first.group.name, sequence, calls),
     )
 
 
 def _is(step: Step, names: tuple[str, ...]) -> bool:
     """Whether a collective is one of these; not what was enqueued as one with others."""
     return step.operation.partition(":")[2].lstrip("_").startswith(names) and " + " not in step.operation
-
-
-def _call(step: Step) -> str:
-    return f"{step.operation} {step.sizes}" if _is(step, _EVEN) else step.operation
 
 
 def _pairs(dumps: Mapping[int, Dump]) -> Iterator[Wait]:
@@ -139,26 +138,14 @@ def _pairs(dumps: Mapping[int, Dump]) -> Iterator[Wait]:
         others = {peer: pending.get(peer) for peer in step.peers or ()}
         behind = [peer for peer, own in others.items() if peer in dumps and not (own and rank in (own.peers or ()))]
         unknown = [peer for peer in others if peer not in dumps]
-        yield Wait(
-            step.operation,
-            step.sequence,
-            step.group.name,
-            step.sizes,
-            (rank,),
-            tuple(behind),
-            tuple(unknown),
-            step.created_s,
-        )
-
-
-def operation(wait: Wait) -> str:
-    """Which operation it is: its name, number and group."""
-    return f"{wait.operation} (SeqNum {wait.sequence}, {wait.group})"
+        said = (step.operation, step.sequence, step.group.name, step.sizes)
+        yield Wait(*said, (rank,), tuple(behind), tuple(unknown), step.created_s)
 
 
 def meaning(found: Stall) -> Text:
     """What the ranks wait in, and for whom."""
-    what, waiting, behind = operation(found.wait), _ranks(found.wait.waiting), _ranks(found.behind)
+    wait, waiting, behind = found.wait, _ranks(found.wait.waiting), _ranks(found.behind)
+    what = f"{wait.operation} (SeqNum {wait.sequence}, {wait.group})"
     if found.behind and found.wait.enqueued:
         return Text(f"the GPU of {behind} did not start {what}", f"{behind} 的 GPU 没有开始执行 {what}")
     if found.behind:
@@ -178,8 +165,7 @@ def why(found: Stall, zone_s: float) -> Iterator[Text]:
     """What the dumps show of it."""
     wait = found.wait
     if wait.since_s and not found.mismatch:
-        clock, waiting = shown(wait.since_s, zone_s=zone_s), _ranks(wait.waiting)
-        sizes = cut(wait.sizes, 120)
+        clock, waiting, sizes = shown(wait.since_s, zone_s=zone_s), _ranks(wait.waiting), cut(wait.sizes, 120)
         yield Text(
             f"{waiting} enqueued it at {clock}, sizes {sizes}, and it did not end (flight recorder)",
             f"{waiting} 于 {clock} 提交，大小 {sizes}，尚未结束（flight recorder）",

@@ -75,8 +75,6 @@ class Writers:
             stamp = times.first(line[:300])
             found = place.of_line(line[:2000], stern=self.stern) if many else None
             writer = self._writer(name_of(found) if found else "", found)
-            if found is not None and found.rank is not None:
-                writer.ranks.add(found.rank)
             if stamp:
                 writer.times.append(stamp.epoch_s)
                 writer.last = stamp
@@ -88,8 +86,6 @@ class Writers:
 
     def _greets(self, found: Place, line: str, stamp: Stamp | None) -> None:
         writer = self._writer(found.source, found)
-        if found.rank is not None:
-            writer.ranks.add(found.rank)
         if len(writer.hello) < _MOST_HELLO or _TELLS_NODE.search(line):
             writer.hello.append(found.text[:400])
         if stamp is None:
@@ -100,8 +96,7 @@ class Writers:
 
     def regular(self) -> list[Writer]:
         """The writers that should all go on for the same time: ranks and pods, not what launched them."""
-        named = [writer for name, writer in self.by_name.items() if name]
-        return named or list(self.by_name.values())
+        return [writer for name, writer in self.by_name.items() if name] or list(self.by_name.values())
 
     def _writer(self, name: str, found: Place | None) -> Writer:
         known = self.by_name.get(name)
@@ -109,6 +104,8 @@ class Writers:
             known = Writer(name, found or place.Place())
             if len(self.by_name) < _MOST_WRITERS:
                 self.by_name[name] = known
+        if found is not None and found.rank is not None:
+            known.ranks.add(found.rank)
         return known
 
 

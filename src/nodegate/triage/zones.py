@@ -31,6 +31,7 @@ _BESIDE_S = 60.0  # how far a fault and its first symptom are apart where the zo
 _TIGHT_S = 12.0  # the same where the zone is only guessed: one half hour in 75 is as near by chance
 _OFFSET = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})")
 _HINT = "write it as +08:00, or LOG=+08:00 for the times of one log"
+ALL = ""  # no log has this name
 
 
 @dataclass(frozen=True)
@@ -96,36 +97,23 @@ class Clocks:
             )
 
 
-@dataclass(frozen=True)
-class Given:
-    """What the user says of times that name no zone: seconds east of UTC, of all logs and of single ones."""
-
-    of_all: float | None = None
-    of_log: Mapping[str, float] = field(default_factory=dict)
-
-
-def given_zones(said: Iterable[str], logs: Sequence[Log]) -> Given:
-    """What the user says, by log.
+def given_zones(said: Iterable[str], logs: Sequence[Log]) -> dict[str, float]:
+    """What the user says of times that name no zone: seconds east of UTC, of all logs (by `ALL`) and of single ones.
 
     Raises:
         UsageError: an offset is not valid, or there is no such log.
     """
-    of_all: float | None = None
-    of_log: dict[str, float] = {}
+    given: dict[str, float] = {}
     for each in said:
         name, mark, offset = each.rpartition("=")
-        seconds = offset_s(offset)
-        if not mark:
-            of_all = seconds
-            continue
-        meant = [log.name for log in logs if _is_meant(name, log)]
+        meant = [log.name for log in logs if _is_meant(name, log)] if mark else [ALL]
         if not meant:
             raise UsageError(f"--tz {each!r}: no log that was given has this name", hint=_HINT)
-        of_log.update(dict.fromkeys(meant, seconds))
+        given.update(dict.fromkeys(meant, offset_s(offset)))
     for log in logs:
-        if log.name in of_log and log.zone_s is not None:
+        if log.name in given and log.zone_s is not None:
             log.remarks.say(ZONE_KNOWN)
-    return Given(of_all, of_log)
+    return given
 
 
 def offset_s(offset: str) -> float:
@@ -152,25 +140,23 @@ def _is_meant(name: str, log: Log) -> bool:
     )
 
 
-def find(logs: Sequence[Log], events: Sequence[Event], names: Names, given: Given) -> Clocks:
+def find(logs: Sequence[Log], events: Sequence[Event], names: Names, given: Mapping[str, float]) -> Clocks:
     """The zones and clocks of all logs."""
     jobs, kernels = _named(logs, kernel=False), _named(logs, kernel=True)
-    jobs = jobs if given.of_all is None else [given.of_all]
+    jobs = [given[ALL]] if ALL in given else jobs
     named = jobs[0] if jobs else 0.0
     job_s = _of_job(events, [kernels[0], 0.0], kernels[0]) if kernels and not jobs else named
-    of_log = {log.name: job_s if log.zone_s is None else log.zone_s for log in logs} | dict(given.of_log)
-    found = skew.find(logs, events, Clocks(job_s, of_log).seconds, given.of_log)
+    of_log = {log.name: job_s if log.zone_s is None else log.zone_s for log in logs} | dict(given)
+    found = skew.find(logs, events, Clocks(job_s, of_log).seconds, given)
     found = replace(found, ahead={**found.ahead, **_of_hosts(logs, names, found)})
     guessed: dict[str, float] = {}
-    for log in logs:
-        if log.kernel and log.zone_s is None and log.name not in given.of_log:
-            zone_s = _of_kernel(log, events, Clocks(job_s, of_log, skew=found), ([*jobs, *kernels, job_s], bool(jobs)))
-            if zone_s is not None and zone_s != job_s:
-                of_log[log.name] = guessed[log.name] = zone_s
+    open_ = [log for log in logs if log.kernel and log.zone_s is None and log.name not in given]
+    for log in open_:
+        zone_s = _of_kernel(log, events, Clocks(job_s, of_log, skew=found), ([*jobs, *kernels, job_s], bool(jobs)))
+        if zone_s is not None and zone_s != job_s:
+            of_log[log.name] = guessed[log.name] = zone_s
     if len(set(guessed.values())) == 1:  # the hosts of one job keep one zone
-        zone_s = next(iter(guessed.values()))
-        alike = [log.name for log in logs if log.kernel and log.zone_s is None and log.name not in given.of_log]
-        of_log.update(dict.fromkeys(alike, zone_s))
+        of_log |= dict.fromkeys((log.name for log in open_), next(iter(guessed.values())))
     return Clocks(job_s, of_log, guessed, found)
 
 
@@ -233,12 +219,8 @@ def _of_kernel(log: Log, events: Sequence[Event], clocks: Clocks, names: tuple[l
 
 
 def _is_fault(event: Event) -> bool:
-    kind = event.kind
-    return (
-        kind.side is Side.KERNEL
-        and kind.role is Role.PRIMARY
-        and kind.cause in (Cause.HARDWARE, Cause.FABRIC, Cause.HOST)
-    )
+    can_be = event.kind.side is Side.KERNEL and event.kind.role is Role.PRIMARY
+    return can_be and event.kind.cause in (Cause.HARDWARE, Cause.FABRIC, Cause.HOST)
 
 
 def _is_symptom(event: Event) -> bool:

@@ -117,20 +117,18 @@ def _formats(asked: Asked) -> Mapping[str, Reader]:
 
 
 def _given(asked: Asked) -> Given | None:
-    """The usual time or MFU from elsewhere that was asked for."""
     if asked.platform and not asked.mfu:
         raise UsageError("--platform only says against which peak --mfu is", hint="give --mfu too")
-    words = [
-        word for word, given in (("--like", asked.like), ("--usual", asked.usual_s), ("--mfu", asked.mfu)) if given
-    ]
-    if not words:
-        return None
+    usual = {"--like": asked.like, "--usual": asked.usual_s, "--mfu": asked.mfu}
+    words = [word for word, given in usual.items() if given]
     if len(words) > 1:
         raise UsageError(f"{' and '.join(words)} give several usual times", hint="give one of them")
     if asked.mfu:
         of = f" of {asked.platform}" if asked.platform else ""
         return Given(f"an MFU of {asked.mfu:g} %{of}", 0.0, mfu=asked.mfu, peak_tflops=_peak_tflops(asked.platform))
-    return Given(f"--usual {asked.usual_s:g}s", asked.usual_s) if asked.like is None else _of_earlier(asked, asked.like)
+    if asked.like:
+        return _of_earlier(asked, asked.like)
+    return Given(f"--usual {asked.usual_s:g}s", asked.usual_s) if asked.usual_s else None
 
 
 def _peak_tflops(platform: str) -> float:
@@ -149,7 +147,6 @@ def _peak_tflops(platform: str) -> float:
 
 
 def _of_earlier(asked: Asked, log: Path) -> Given:
-    """The usual time of an earlier run's log."""
     earlier, splitter = Watcher(formats=_formats(asked)), LineSplitter()
     with source(log, once=True) as read:
         while (data := read.read(POLL_S)) is not None:

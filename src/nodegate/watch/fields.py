@@ -102,17 +102,11 @@ def measured(line: str, since: int = 0) -> Iterator[Field]:
     """The measured numbers of a line, in their order; what is before the position `since` is left out."""
     end = since
     for number in _NUMBER.finditer(line, since, 2000):
-        before, end = line[end : number.start()], number.end()
-        found = _field(_name(before), number)
-        if found:
+        before, end = line[end : number.start()], number.end()  # a name, perhaps behind the unit of the number before
+        before = before.rstrip(" :='\"\t([").lstrip().removesuffix(" (data)")  # BasicSR: `time (data): 3.01 (0.003)`
+        cuts = [0, *(cut.end() for cut in _CUT.finditer(before))]
+        if found := _field(before[cuts[-1] :][-60:], number):
             yield found
-
-
-def _name(before: str) -> str:
-    """The name in the text between two numbers, which may begin with the unit of the first."""
-    before = before.rstrip(" :='\"\t([").lstrip().removesuffix(" (data)")  # BasicSR: `time (data): 3.01 (0.003)`
-    cuts = [cut.end() for cut in _CUT.finditer(before)]
-    return before[cuts[-1] if cuts else 0 :][-60:]
 
 
 def _field(name: str, number: re.Match[str]) -> Field | None:

@@ -38,7 +38,8 @@ def megatron(line: str) -> Reading | None:
     found = _MEGATRON.search(line)
     if found is None:
         return None
-    fields = _fields(line[found.end() :])
+    pairs = (part.partition(":") for part in line[found.end() :].split("|", 100)[:-1])  # after the last it may be cut
+    fields = {name.strip(): value.strip() for name, colon, value in pairs if colon}
     ms, s = (  # Primus writes two numbers, `6233.4/6240.1`: of this interval, and the mean of the run
         positive(fields.get(f"elapsed time per iteration ({unit})", "").partition("/")[0]) for unit in ("ms", "s")
     )
@@ -101,7 +102,10 @@ def tqdm(line: str) -> Reading | None:
     elapsed = elapsed_s(found[3]) if found else None
     if found is None or elapsed is None or int(found[2]) == 0:
         return None
-    name = _name_of_bar(line[: found.start()])
+    before, _, _ = line[: found.start()].rpartition("%|")  # ` 12%|####  |` behind `Epoch 1`, `Map`, or nothing
+    name, colon, _ = before[-70:].rpartition(":")
+    name = name.rpartition("]")[2].rpartition(":")[2].strip() if colon else ""
+    name = name if name[:1].isalpha() else ""
     if _OTHER_BARS.search(name):
         return None
     step, total, lap = int(found[1]), int(found[2]), _LAP.search(name)
@@ -109,14 +113,6 @@ def tqdm(line: str) -> Reading | None:
     if lap is None:
         return Reading("tqdm", step, total=total, elapsed_s=elapsed, bar=bar)
     return Reading("tqdm", step, elapsed_s=elapsed, bar=bar, lap=int(lap[1]))  # a bar for each epoch
-
-
-def _name_of_bar(before: str) -> str:
-    """The text before ` 12%|####  |`: `Epoch 1`, `Map`, or nothing."""
-    percent = before.rfind("%|")
-    name, colon, _ = before[max(0, percent - 70) : percent].rpartition(":") if percent >= 0 else ("", "", "")
-    name = name.rpartition("]")[2].rpartition(":")[2].strip() if colon else ""
-    return name if name[:1].isalpha() else ""
 
 
 _READERS: dict[str, Reader] = {
@@ -139,9 +135,3 @@ FORMATS = {name: _READERS[name] for name in dict.fromkeys((*_WITH_MOST, *_READER
 def reader(form: Reader) -> Callable[[str], Reading | None]:
     """What reads the lines of one log."""
     return form() if isinstance(form, type) else form
-
-
-def _fields(text: str) -> dict[str, str]:
-    """`name: value | name: value |` by name; the text after the last bar may be cut."""
-    pairs = (part.partition(":") for part in text.split("|", 100)[:-1])
-    return {name.strip(): value.strip() for name, colon, value in pairs if colon}

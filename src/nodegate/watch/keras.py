@@ -5,7 +5,6 @@ A program that writes the last step's own there is known by such a difference th
 """
 
 import re
-from typing import NamedTuple
 
 from nodegate.watch.reading import Reading, elapsed_s, positive
 
@@ -17,17 +16,11 @@ LEAST_S = 20.0  # between two means: their errors are those of whole millisecond
 NEGATIVES = 2
 
 
-class _Mean(NamedTuple):
-    steps: int
-    seconds: float
-
-
 class KerasBars:
     """Reads the bars of one log."""
 
     def __init__(self) -> None:
-        self._anchor = _Mean(0, 0.0)
-        self._before = _Mean(0, 0.0)
+        self._anchor = self._before = (0, 0.0)  # steps, and the seconds of all of them
         self._negatives = 0
         self._lap, self._of = 1, 0
 
@@ -41,18 +34,18 @@ class KerasBars:
         self._of = self._of or of
         if of != self._of:  # an evaluation
             return Reading("keras", steps, seconds=mean, bar=f" of {of}")
-        now = _Mean(steps, mean * steps)
-        if steps < self._before.steps:
-            self._anchor, self._before, self._lap = _Mean(0, 0.0), _Mean(0, 0.0), self._lap + 1
-        self._negatives += now.seconds < self._before.seconds
-        self._before = now
-        if self._negatives >= NEGATIVES:
-            return Reading("keras", steps, seconds=mean, bar=f" of {of}", lap=self._lap)
-        if now.seconds - self._anchor.seconds < LEAST_S:
-            return None
-        seconds = (now.seconds - self._anchor.seconds) / (steps - self._anchor.steps)
-        self._anchor = now
-        return Reading("keras", steps, seconds=seconds, bar=f" of {of}", lap=self._lap)
+        spent_s = mean * steps
+        if steps < self._before[0]:
+            self._anchor = self._before = (0, 0.0)
+            self._lap += 1
+        self._negatives += spent_s < self._before[1]
+        self._before = (steps, spent_s)
+        if self._negatives < NEGATIVES:
+            since, since_s = self._anchor
+            if spent_s - since_s < LEAST_S:
+                return None
+            mean, self._anchor = (spent_s - since_s) / (steps - since), self._before
+        return Reading("keras", steps, seconds=mean, bar=f" of {of}", lap=self._lap)
 
 
 def _mean(found: re.Match[str], steps: int, left: int) -> float | None:

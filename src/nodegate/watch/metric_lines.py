@@ -38,7 +38,8 @@ def metrics(line: str) -> Reading | None:
     seconds = _time_of_step(said)
     if seconds is not None:
         return Reading("json", step, total=total, seconds=seconds, lap=whole(said.get("epoch")))
-    clock = _clock(said)
+    clocks = (*(positive(said.get(name)) for name in _STARTED), *(_moment(said.get(name)) for name in _CLOCK))
+    clock = next((each for each in clocks if each is not None), None)  # since the start, or that of the machine
     return None if clock is None else Reading("json", step, total=total, elapsed_s=clock)
 
 
@@ -50,17 +51,6 @@ def _time_of_step(said: Mapping[str, object]) -> float | None:
         what, factor = kind(words_of(str(name).replace("/", " ")[:80]))
         if what in ("step", "rate") and (found := positive(value)) is not None:
             return found * factor if what == "step" else 1 / found
-    return None
-
-
-def _clock(said: Mapping[str, object]) -> float | None:
-    """Seconds since the start, or on the clock of the machine."""
-    for name in _STARTED:
-        if (since := positive(said.get(name))) is not None:
-            return since
-    for name in _CLOCK:
-        if (at := _moment(said.get(name))) is not None:
-            return at
     return None
 
 

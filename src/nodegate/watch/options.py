@@ -83,8 +83,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def from_arguments(arguments: argparse.Namespace) -> Asked:
     """The options of the command line."""
-    names = Asked.__dataclass_fields__
-    given = {name: value for name, value in vars(arguments).items() if name in names}
+    given = {name: value for name, value in vars(arguments).items() if name in Asked.__dataclass_fields__}
     return Asked(**{**given, "notice": tuple(arguments.notice)})
 
 

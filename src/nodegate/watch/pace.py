@@ -133,19 +133,17 @@ class Pace:
             return None
         kind.seen = seen
         self.judged += 1
-        if seen.slow and not self.lasts and len(self.slow) < MOST_FOUND:
-            return self._begins(kind, seen, per)
         if self.lasts:
             return self._goes_on(kind, seen, point, per)
-        return None
+        return self._begins(kind, seen, per) if seen.slow and len(self.slow) < MOST_FOUND else None
 
     def _kind(self, point: Point, per: str) -> _Kind:
         kind = self._kinds.pop(point.key, None)
         if kind is None:
             self.kinds_seen += 1
-            tokens = point.tokens or 1.0
-            given_s = self._given_s(point, per)
-            kind = _Kind(Rule(self._ratio, given_s), tokens, given_s)
+            self.incomparable = self.given.differs(point, per) if self.given else ""
+            given_s = self.given.seconds_for(point) if self.given and not self.incomparable else 0.0
+            kind = _Kind(Rule(self._ratio, given_s), point.tokens or 1.0, given_s)
             if len(self._kinds) >= MOST_KINDS:
                 del self._kinds[next(iter(self._kinds))]
         if self._now is not None and self._now is not kind and self.lasts:
@@ -153,20 +151,13 @@ class Pace:
         self._kinds[point.key] = kind
         return kind
 
-    def _given_s(self, point: Point, per: str) -> float:
-        """The given usual time for points of this setting; 0 if there is none that can be compared."""
-        if self.given is None:
-            return 0.0
-        self.incomparable = self.given.differs(point, per)
-        return 0.0 if self.incomparable else self.given.seconds_for(point)
-
     def setting(self, name: str) -> Given | None:
         """What is usual in this log, for a later one to be compared with; None if it could not be judged."""
-        point = self._now.recent[-1][0] if self._now and self._now.recent else None
-        if self._now is None or self._now.seen is None or point is None:
+        now = self._now
+        if now is None or now.seen is None or not now.recent:
             return None
-        tokens = self._now.tokens if point.tokens else None
-        return Given(name, self._now.seen.usual, self._per, setting=point.key, tokens=tokens)
+        point = now.recent[-1][0]
+        return Given(name, now.seen.usual, self._per, point.key, now.tokens if point.tokens else None)
 
     def _begins(self, kind: _Kind, seen: Seen, per: str) -> Slow:
         """A slow time begins, or a much slower one inside it."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 from nodegate.watch.reading import Point
 
@@ -19,8 +20,7 @@ LEAST_PART = 0.005  # of the time
 PART_IN_STEP = 0.6  # share of the spikes that have another one a period later
 
 
-@dataclass(frozen=True)
-class Spike:
+class Spike(NamedTuple):
     """One slow point: where, how many times the usual, the seconds that it cost, and what was before it."""
 
     iteration: int
@@ -121,28 +121,21 @@ class Spikes:
 
 def _period(at: Sequence[int], steps: int) -> int | None:
     """The shortest distance at which most spikes have a neighbour, and far more often than by chance."""
+
+    def rounded(distance: int) -> int:
+        return max(steps, round(distance / steps) * steps)
+
     if len(at) == FEWEST_IN_STEP:  # so few count if they are all equally far apart
-        gaps = {_rounded(later - earlier, steps) for earlier, later in pairwise(at)}
+        gaps = {rounded(later - earlier) for earlier, later in pairwise(at)}
         return gaps.pop() if len(gaps) == 1 and min(gaps) > 0 else None
-    if len(at) < FEWEST_IN_STEP:
+    if len(at) < FEWEST_IN_STEP or any(later <= earlier for earlier, later in pairwise(at)):
         return None
-    span = at[-1] - at[0]
-    if span <= 0 or any(later <= earlier for earlier, later in pairwise(at)):
-        return None
-    distances = Counter(
-        _rounded(later - earlier, steps) for index, earlier in enumerate(at) for later in at[index + 1 : index + 65]
-    )
+    distances = Counter(rounded(later - each) for index, each in enumerate(at) for later in at[index + 1 : index + 65])
+    chance = len(at) * steps / (at[-1] - at[0] + steps)
     scores = {}
     for distance, count in distances.most_common(200):
         able = bisect_left(at, at[-1] - distance + 1)  # spikes that could have a neighbour at this distance
-        chance = len(at) * steps / (span + steps)
         if count >= max(FEWEST_IN_STEP, 0.4 * len(at)) and able and count / able > max(PART_IN_STEP, 3 * chance):
             scores[distance] = count / able
-    if not scores:
-        return None
-    best = max(scores.values())
-    return min(distance for distance, score in scores.items() if score >= 0.9 * best)
-
-
-def _rounded(distance: int, steps: int) -> int:
-    return max(steps, round(distance / steps) * steps)
+    best = max(scores.values(), default=0.0)
+    return min((distance for distance, score in scores.items() if score >= 0.9 * best), default=None)

@@ -1,6 +1,6 @@
 """The iteration times as a curve of bounded size, and as an SVG, which contains only numbers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from nodegate.watch.answer import Slow, of_one
@@ -62,7 +62,12 @@ def plot(buckets: Sequence[Bucket], slow: Sequence[Slow], usual_s: float | None,
     def y(seconds: float) -> float:
         return (HEIGHT - BELOW) * (1 - min(seconds, top_s) / top_s)
 
-    shades = "".join(_shade(buckets, each, x) for each in slow)
+    shades = ""
+    for each in slow:
+        until = buckets[-1].last if each.until is None else each.until
+        if inside := [at for at, bucket in enumerate(buckets) if bucket.last >= each.since and bucket.first <= until]:
+            left, right = x(inside[0]), x(inside[-1] + 1)
+            shades += f'<rect class="slow" x="{left:.1f}" y="0" width="{right - left:.1f}" height="{HEIGHT - BELOW}"/>'
     spread = "".join(f"M{x(at + 0.5):.1f} {y(b.low):.1f}V{y(b.high) - 0.5:.1f}" for at, b in enumerate(buckets))
     mean = " ".join(f"{x(at + 0.5):.1f},{y(b.mean):.1f}" for at, b in enumerate(buckets))
     starts = [at for at in range(1, len(buckets)) if buckets[at].first <= buckets[at - 1].last]
@@ -74,15 +79,6 @@ def plot(buckets: Sequence[Bucket], slow: Sequence[Slow], usual_s: float | None,
         f'<svg {size}>{shades}<path class="spread" d="{spread}"/><polyline class="mean" points="{mean}"/>'
         f"{lines}{_axes(buckets, top_s, of_one(per))}</svg>"
     )
-
-
-def _shade(buckets: Sequence[Bucket], slow: Slow, x: Callable[[float], float]) -> str:
-    until = buckets[-1].last if slow.until is None else slow.until
-    inside = [at for at, bucket in enumerate(buckets) if bucket.last >= slow.since and bucket.first <= until]
-    if not inside:
-        return ""
-    left = x(inside[0])
-    return f'<rect class="slow" x="{left:.1f}" y="0" width="{x(inside[-1] + 1) - left:.1f}" height="{HEIGHT - BELOW}"/>'
 
 
 def _axes(buckets: Sequence[Bucket], top_s: float, unit: str) -> str:

@@ -1,6 +1,5 @@
 """What one line of a log says about the training's pace, and what a point of the series is."""
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,10 +59,7 @@ class Reading:
 
 
 class Span(NamedTuple):
-    """What a value stands for.
-
-    How many `iterations` it covers, and how many `seconds` of training (0: unknown).
-    """
+    """What a value stands for: how many `iterations`, and how many `seconds` of training (0: unknown)."""
 
     iterations: int
     seconds: float
@@ -110,20 +106,13 @@ def whole(text: object) -> int | None:
 
 def positive(text: object) -> float | None:
     """A time or rate from a log, above zero and finite; None if it is invalid."""
-    if isinstance(text, str):
-        if len(text) > 40:
-            return None
-        try:
-            text = float(text)
-        except ValueError:
-            return None
-    if isinstance(text, bool) or not isinstance(text, (int, float)):
+    if isinstance(text, bool) or not isinstance(text, (str, int, float)) or (isinstance(text, str) and len(text) > 40):
         return None
     try:
         value = float(text)
-    except OverflowError:
+    except (ValueError, OverflowError):
         return None
-    return value if math.isfinite(value) and 0 < value <= MOST_S else None
+    return value if 0 < value <= MOST_S else None
 
 
 def elapsed_s(text: object) -> float | None:
@@ -156,11 +145,9 @@ def reading(
     seconds = ms / 1000 if ms else 1 / rate if rate else s
     if lap and (several := whole(parts.get("iterations"))):
         seconds, lap = lap / several, None
-    elapsed = elapsed_s(parts.get("elapsed"))
+    elapsed, since_ms = elapsed_s(parts.get("elapsed")), positive(parts.get("elapsed_ms"))
     if elapsed is None:
-        elapsed = positive(parts.get("elapsed"))
-    if elapsed is None and (since_ms := positive(parts.get("elapsed_ms"))):
-        elapsed = since_ms / 1000
+        elapsed = since_ms / 1000 if since_ms else positive(parts.get("elapsed"))
     if iteration is None or (seconds is None and elapsed is None and lap is None):
         return None
     epoch = whole(parts.get("epoch"))

@@ -158,7 +158,6 @@ class Series:
         self._started, self._start_marked, self._pause, self._anchor = True, False, "", None
 
     def _by_itself(self, reading: Reading, before: Reading | None, restarted: bool) -> tuple[int, float] | None:
-        """The line has the time of an iteration."""
         if reading.alone and reading.seconds is not None:
             return reading.iteration - 1, reading.seconds
         since = self._started_at if before is None or restarted else before.iteration
@@ -178,7 +177,6 @@ class Series:
         return None if steps < 1 or spent_s < ENOUGH_ELAPSED_S else (anchor.iteration, spent_s / steps)
 
     def _tokens(self, reading: Reading) -> float | None:
-        """Tokens per iteration since the last point."""
         anchor = self._anchor
         if anchor is None or anchor.tokens is None or reading.tokens is None:
             return None

@@ -82,10 +82,8 @@ class TrainerLines:
         """A time that does not say of what: if it rises for RISES lines and doubles, it is the time since the start."""
         if self._is_own is None:
             self._rising = [*self._rising, field.value] if field.value > (self._rising or [0.0])[-1] else []
-            if not self._rising:
-                self._is_own = True
-            elif len(self._rising) > RISES:
-                self._is_own = self._rising[-1] < 2 * self._rising[0]
+            if not self._rising or len(self._rising) > RISES:
+                self._is_own = not self._rising or self._rising[-1] < 2 * self._rising[0]
         if self._is_own is None:
             return None
         return _with(reading, field._replace(what="step" if self._is_own else "elapsed"))
@@ -119,16 +117,12 @@ def _pair(line: str) -> tuple[re.Match[str] | None, int | None]:
 def _counter(line: str) -> tuple[Reading, int, int] | None:
     """What the line counts, and where that ends and begins."""
     lap = None
-    for found in _COUNT.finditer(line, 0, 1000):
-        if not _NOT_ITS.search(line, max(0, found.start() - 16), found.start()):
-            name = found["name"].lower().lstrip("_/ ")
-            break
-    else:
-        pair, lap = _pair(line)
-        if pair is None:
-            return None
-        found, name = pair, "pair"
-    if _NO_TRAINING.search(line, 0, found.end() + 24) or "%|" in line:
+    every = _COUNT.finditer(line, 0, 1000)
+    found = next((each for each in every if not _NOT_ITS.search(line, max(0, each.start() - 16), each.start())), None)
+    name = found["name"].lower().lstrip("_/ ") if found else "pair"
+    if found is None:
+        found, lap = _pair(line)
+    if found is None or _NO_TRAINING.search(line, 0, found.end() + 24) or "%|" in line:
         return None
     number, of = int((found["n"] or found[3]).replace(",", "")), int((found["of"] or "0").replace(",", "") or 0)
     if not number:
@@ -148,11 +142,8 @@ def _below(line: str) -> Field | None:
 
 
 def _with(reading: Reading, field: Field) -> Reading:
-    value = field.value
     if field.what == "elapsed":
-        return replace(reading, elapsed_s=value)
-    seconds = value if field.what == "step" else 1 / value
-    kind = f"{reading.kind} {field.what}"
-    return replace(
-        reading, seconds=seconds, per=field.what if field.what in ("sample", "token") else "iteration", kind=kind
-    )
+        return replace(reading, elapsed_s=field.value)
+    seconds = field.value if field.what == "step" else 1 / field.value
+    per = field.what if field.what in ("sample", "token") else "iteration"
+    return replace(reading, seconds=seconds, per=per, kind=f"{reading.kind} {field.what}")

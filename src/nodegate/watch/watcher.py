@@ -13,7 +13,7 @@ from nodegate.watch.lines import Stamp, plain, sender, stamp
 from nodegate.watch.pace import Given, Pace
 from nodegate.watch.pattern import Spikes
 from nodegate.watch.plot import Curve
-from nodegate.watch.reading import Point, Reading
+from nodegate.watch.reading import Reading
 from nodegate.watch.rule import FEWEST, INTERVAL_S
 from nodegate.watch.series import Series
 from nodegate.watch.silence import SILENCE_S, Silence
@@ -80,9 +80,7 @@ class Watcher:
 
     def idle(self, seconds: float) -> list[Silent]:
         """No new line for so long; returns the silence that begins."""
-        if self.finished:
-            return []
-        found = self._silence.alive(seconds, self.iteration, died=self._died)
+        found = None if self.finished else self._silence.alive(seconds, self.iteration, died=self._died)
         return [found] if found else []
 
     def end(self) -> list[Silent]:
@@ -129,10 +127,9 @@ class Watcher:
         point = self._series.add(reading, from_whom, at.text if at else "", at.s if at else None)
         if self._series.last is before or self._series.last is None:
             return []
+        self._first = self._first if self._readings else reading.iteration
         self._readings += 1
         self._finished = self._died = False
-        if self._readings == 1:
-            self._first = reading.iteration
         restarted = len(self._series.restarts) > runs
         between_s = at.s - self._read_at.s if at and self._read_at and before and not restarted else None
         slow_pace = self._silence.paced(between_s or 0.0)
@@ -141,18 +138,17 @@ class Watcher:
         if between_s is not None:
             self._between.append(max(0.0, between_s))
         self._read_at = at
-        return [slow_pace, silent, self._point(point, self._series.last.per) if point else None]
-
-    def _point(self, point: Point, per: str) -> Slow | None:
+        if point is None:
+            return [slow_pace, silent]
         self._points += 1
         self.curve.add(point.first, point.last, point.seconds)
         kinds = self.pace.kinds_seen
-        found = self.pace.add(point, per)
+        slow = self.pace.add(point, self._series.last.per)
         if point.restarted or self.pace.kinds_seen > kinds:
             self._spikes.forget()
         if not point.warming:
             self._spikes.add(point)
-        return found
+        return [slow_pace, silent, slow]
 
     def _other(self, text: str) -> None:
         name = marks.mark(text)
