@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nodegate.kernel_log.window import CLOCK_STEP_S, LogWindow, shown, times
+from nodegate.knowledge.kernel_signatures import DEVICES
 from nodegate.knowledge.roots import INCIDENT_S
-from nodegate.knowledge.signature import DEVICES
 from nodegate.knowledge.tables import LineRule, lines, recoveries
 from nodegate.knowledge.words import Role
 from nodegate.probe.host import Host

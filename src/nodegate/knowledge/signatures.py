@@ -9,8 +9,8 @@ import re
 from functools import cache
 
 from nodegate.knowledge import kernel_signatures
+from nodegate.knowledge.kernel_signatures import Hit
 from nodegate.knowledge.required import required, shortest
-from nodegate.knowledge.signature import Hit
 from nodegate.knowledge.tables import lines, rows
 from nodegate.knowledge.words import Cause, Role, Side, Signature, Text
 

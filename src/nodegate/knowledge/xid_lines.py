@@ -39,23 +39,18 @@ _NO_TIME = Unknown(Why.MISSING, "the line has no time")
 
 @dataclass(frozen=True)
 class GpuEvent:
-    """One Xid, or a GPU loss that was printed without one (then `code` is 79).
-
-    `severity` is the word of NVLink 5 lines (Fatal, Nonfatal), or what the registers of Xid 74 come to. `cause` is the
-    Xid that the line itself blames.
-    `recovery` is what Xid 154 asks for; "" otherwise.
-    """
+    """One Xid, or a GPU loss that was printed without one (then `code` is 79)."""
 
     address: str  # "0000:9b:00.0"; "" when a loss is printed without it
     code: int
     text: str
     epoch_s: Known[float]
     instance: str = ""  # MIG: "GPU-I:05"; "" otherwise
-    severity: str = ""
+    severity: str = ""  # the word of NVLink 5 lines (Fatal, Nonfatal), or what the registers of Xid 74 come to
     pid: str = ""
     process: str = ""
-    cause: int | None = None
-    recovery: str = ""
+    cause: int | None = None  # the Xid that the line itself blames
+    recovery: str = ""  # what Xid 154 asks for; "" otherwise
 
     def at(self, epoch_s: Known[float]) -> GpuEvent:
         """The same event at a time."""

@@ -28,28 +28,18 @@ _SUSPECTED = {"cuda_unknown": Cause.HARDWARE}
 
 @dataclass(frozen=True)
 class Answer:
-    """The result of the logs. Times are seconds since 1970 (UTC); None if unknown.
+    """The result of the logs. Times are seconds since 1970 (UTC); None if unknown."""
 
-    `recognised` is false where no error was found and nothing shows that the job is well; `worth` are lines to read.
-    `cause` is the class; `sure` is false if it is a suspicion. `failed` is false if there is no error
-    and the logs show that the job is well.
-    `nodes_fine` is true if the program failed and no kernel log speaks against its node.
-    `stall` is what the ranks waited in, by their flight recorders.
-    `began_after`: the first error is later than `began_s`, and nothing says by how much.
-    `where` is the node, rank and GPU of the first error; `device` its PCI address or NIC. `places` are those
-    of all ranks to be looked at.
-    """
-
-    failed: bool
-    cause: Cause
-    sure: bool
-    nodes_fine: bool
+    failed: bool  # false if there is no error and the logs show that the job is well
+    cause: Cause  # the class
+    sure: bool  # false if it is a suspicion
+    nodes_fine: bool  # the program failed, and no kernel log speaks against its node
     sentence: Text
-    where: Place
-    places: tuple[Place, ...]
-    device: str
+    where: Place  # node, rank and GPU of the first error
+    places: tuple[Place, ...]  # of all ranks to be looked at
+    device: str  # PCI address or NIC of the first error
     began_s: float | None
-    began_after: bool
+    began_after: bool  # the first error is later than `began_s`, and nothing says by how much
     root: Event | None
     meaning: Text
     action: Text
@@ -60,11 +50,11 @@ class Answer:
     overcome: tuple[Group, ...]
     iteration: int | None
     progress_s: float | None
-    stall: Stall | None
+    stall: Stall | None  # what the ranks waited in, by their flight recorders
     zone_s: float
     read: reasons.Read
-    recognised: bool
-    worth: tuple[Worth, ...]
+    recognised: bool  # false where no error was found and nothing shows that the job is well
+    worth: tuple[Worth, ...]  # lines to read
     notes: tuple[Note, ...]
 
     @property

@@ -7,7 +7,7 @@ times in a file holds only if one clock made them.
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 
 from nodegate.files.bounded import open_regular
@@ -65,8 +65,11 @@ def shares(text: bytes) -> list[Share]:
         numbers.setdefault((bool(file), file or _writer(_decoded(line), stern=stern)), []).append(number)
     if len(numbers) > _MOST_WRITERS:
         return []
-    found = [(is_file, _share(writer, own, lines, stern=stern)) for (is_file, writer), own in numbers.items()]
-    return [replace(share, place=place.of_path(share.writer)) if is_file else share for is_file, share in found]
+    found: list[Share] = []
+    for (is_file, writer), own in numbers.items():
+        where = place.of_path(writer) if is_file else place.of_line(_decoded(lines[own[0]]), stern=stern)
+        found.append(_share(writer, own, lines, where if is_file else Place(node=where.node, pod=where.pod)))
+    return found
 
 
 def windows_of(text: bytes) -> list[Sequence[bytes]]:
@@ -82,13 +85,10 @@ def windows_of_file(path: str) -> list[Sequence[bytes]]:
     Raises:
         OSError: it cannot be read.
     """
-    windows: list[Sequence[bytes]] = []
     with open_regular(path) as stream:
-        size = stream.seek(0, os.SEEK_END)
-        for number in range(_WINDOWS):
-            stream.seek(number * size // _WINDOWS)
-            windows.append(stream.read(_WINDOW_BYTES).split(b"\n")[1:-1])
-    return windows
+        size = os.fstat(stream.fileno()).st_size
+        starts = (number * size // _WINDOWS for number in range(_WINDOWS))
+        return [os.pread(stream.fileno(), _WINDOW_BYTES, start).split(b"\n")[1:-1] for start in starts]
 
 
 def differ(windows: Sequence[Sequence[bytes]], times: Times) -> bool:
@@ -97,16 +97,14 @@ def differ(windows: Sequence[Sequence[bytes]], times: Times) -> bool:
     return _apart([_times(window, times, stern=stern) for window in windows])
 
 
-def _share(writer: str, own: Sequence[int], lines: Sequence[bytes], *, stern: bool) -> Share:
+def _share(writer: str, own: Sequence[int], lines: Sequence[bytes], where: Place) -> Share:
     parts: list[bytes] = []
     before = own[0]
     for number in own:
         parts += [b"\n" * (number - before), lines[number], b"\n"]
         before = number + 1
-    where = place.of_line(_decoded(lines[own[0]]), stern=stern)
-    text = b"".join(parts)
-    size = len(text) - (own[-1] - own[0] + 1 - len(own))
-    return Share(writer, place.Place(node=where.node, pod=where.pod), text, own[0], len(own), size)
+    size = sum(len(lines[number]) + 1 for number in own)
+    return Share(writer, where, b"".join(parts), own[0], len(own), size)
 
 
 def _times(lines: Sequence[bytes], times: Times, *, stern: bool) -> dict[str, tuple[float, float]]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 
-from nodegate.knowledge.signature import Hit
+from nodegate.knowledge.kernel_signatures import Hit
 from nodegate.knowledge.signatures import find
 from nodegate.knowledge.words import Role, Side
 from nodegate.probe.kernel_log import parse_line

@@ -33,9 +33,7 @@ class Event:
     """One thing that a log says, `count` times.
 
     `stamp` is its own time; a line without one was printed `after` a time and `until` another one, as its neighbours
-    say. `printed_s` is when (None: unknown), `early_s` and `late_s` when at the earliest and at the latest. `ran_s` is
-    how long a collective had run when its watchdog spoke. `device` is a PCI address, a NIC or a disk; `peer` whom the
-    error names. `episode` counts how often the training had continued in this log after earlier errors.
+    say. `printed_s` is when (None: unknown), `early_s` and `late_s` when at the earliest and at the latest.
     """
 
     kind: Signature
@@ -46,10 +44,10 @@ class Event:
     stamp: Stamp | None = None
     after: Stamp | None = None
     until: Stamp | None = None
-    ran_s: float = 0.0
-    device: str = ""
-    peer: str = ""
-    episode: int = 0
+    ran_s: float = 0.0  # how long a collective had run when its watchdog spoke
+    device: str = ""  # a PCI address, a NIC or a disk
+    peer: str = ""  # whom the error names
+    episode: int = 0  # how often the training had continued in this log after earlier errors
     count: int = 1
     clock_s: float | None = None  # the time of day that its line has instead: seconds of a day
     around: tuple[tuple[int, str], ...] = ()  # lines near one that no row knows, with their numbers

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from nodegate.knowledge.signature import Hit
+from nodegate.knowledge.kernel_signatures import Hit
 from nodegate.knowledge.signatures import find
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Role, Side
 from nodegate.triage import details, held_memory, launchers, place, progress, recognised, scan
@@ -94,8 +94,9 @@ class JobLogReader:
             self.log.writers.begin(head, self.log.times)
         ranges = None if self.positions is None else self.positions.between(start, start + len(chunk))
         lines = scan.interesting(chunk, ranges)
-        if start < _IDENTITY_BYTES:
-            self._identities(lines)
+        for line in [each for each in lines if scan.identifies(each.text)] if start < _IDENTITY_BYTES else ():
+            found = self.events.names.see(self._place(line.text))
+            details.read_identity(found.text, found.or_else(self.log.place), self.events, line.text)
         self._goes_on(chunk)
         mark, counted, number = 0, 0, self.log.lines + 1
         for line in lines:
@@ -121,12 +122,6 @@ class JobLogReader:
             self._event(chunk, line, number, hit, text)
         if self.open:
             self._progress(chunk, mark, len(chunk))
-
-    def _identities(self, lines: Iterable[scan.Line]) -> None:
-        for line in lines:
-            if scan.identifies(line.text):
-                found = self.events.names.see(self._place(line.text))
-                details.read_identity(found.text, found.or_else(self.log.place), self.events, line.text)
 
     def _look_up(self, line: str) -> tuple[Hit | None, str]:
         """What the line is, and its text without prefixes."""

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from nodegate.kernel_log.unknown_errors import speaker
 from nodegate.knowledge import kernel_signatures
+from nodegate.knowledge.kernel_signatures import Hit
 from nodegate.knowledge.required import shortest
-from nodegate.knowledge.signature import Hit
 from nodegate.knowledge.signatures import find, literals
 from nodegate.knowledge.words import UNKNOWN_LINES, Role, Side
 from nodegate.knowledge.xid_lines import NONFATAL, GpuEvent, address_of, xid_said

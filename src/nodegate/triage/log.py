@@ -6,7 +6,7 @@ from nodegate.probe.kernel_log import KernelLine
 from nodegate.triage.clock import Stamp, Times, dated, zone_in
 from nodegate.triage.place import Place
 from nodegate.triage.progress import Iteration
-from nodegate.triage.recognised import End, Tail, Worth
+from nodegate.triage.recognised import End, Tail
 from nodegate.triage.remarks import NUL_BYTES, Remarks
 from nodegate.triage.writers import Writers
 
@@ -56,11 +56,6 @@ class Log:
     def end(self) -> End:
         """What its last lines show."""
         return self.tail.end if self.tail else End()
-
-    @property
-    def unknown_word(self) -> Worth | None:
-        """The last words of a writer that look like a failure no row knows."""
-        return self.tail.end.unknown_word if self.tail and self.tail.fails else None
 
     def all_ranks(self) -> set[int]:
         """The ranks that its lines name, else the one in its file name."""

@@ -143,7 +143,8 @@ def _unread(case: Case) -> Text | None:
 
 def _unknown_words(logs: Sequence[Log]) -> Text | None:
     """The last words of a writer that look like a failure and that no row knows."""
-    first = next((word for log in logs if not log.finished and (word := log.unknown_word)), None)
+    ends = (log.tail.end for log in logs if not log.finished and log.tail and log.tail.fails)
+    first = next((end.unknown_word for end in ends if end.unknown_word), None)
     if first is None:
         return None
     said = f'{first.log}:{first.line}: "{cut(first.text, 120)}"'

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from re import Match
 
-from nodegate.knowledge.signature import Hit
+from nodegate.knowledge.kernel_signatures import Hit
 from nodegate.triage import labels
 
 _MOST_PREFIXES = 8

@@ -198,7 +198,13 @@ def _zstd(parts: Iterator[bytes], name: str, said: Remarks) -> Iterator[bytes]:
         start_new_session=True,  # zstd must not get Ctrl-C: a log that it truncated would look corrupt
     ) as running:
         assert running.stdin is not None and running.stdout is not None  # noqa: S101, PT018
-        feeder = threading.Thread(target=_feed, args=(parts, running.stdin), daemon=True)
+        into = running.stdin
+
+        def feed() -> None:
+            with suppress(OSError), into:  # zstd may stop reading; its exit code says why
+                into.writelines(parts)
+
+        feeder = threading.Thread(target=feed, daemon=True)
         feeder.start()
         try:
             while text := running.stdout.read(CHUNK_BYTES):
@@ -208,15 +214,6 @@ def _zstd(parts: Iterator[bytes], name: str, said: Remarks) -> Iterator[bytes]:
         feeder.join()
     if running.returncode:
         said.lose(remarks.ZSTD_CORRUPT)
-
-
-def _feed(parts: Iterator[bytes], into: IO[bytes]) -> None:
-    try:
-        for part in parts:
-            into.write(part)
-        into.close()
-    except OSError:
-        return  # zstd stopped reading; its exit code says why
 
 
 def _whole_lines(parts: Iterator[bytes], said: Remarks) -> Iterator[bytes]:

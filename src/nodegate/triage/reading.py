@@ -1,5 +1,6 @@
 """All logs of a failure, read one after the other into one set of events on one clock."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
@@ -8,7 +9,7 @@ from pathlib import Path
 from statistics import median_low
 
 from nodegate.errors import UsageError
-from nodegate.knowledge.signature import Hit
+from nodegate.knowledge.kernel_signatures import Hit
 from nodegate.knowledge.words import Text
 from nodegate.triage import (
     apart,
@@ -21,10 +22,9 @@ from nodegate.triage import (
     place,
     ras,
     remarks,
-    times_of_day,
     zones,
 )
-from nodegate.triage.clock import Stamp, Times, dated
+from nodegate.triage.clock import DAY_S, Stamp, Times, dated
 from nodegate.triage.events import Event, Events, Names
 from nodegate.triage.job_log import JobLogReader
 from nodegate.triage.log import Log
@@ -35,6 +35,9 @@ from nodegate.triage.sources import STDIN, Source, Sources
 from nodegate.triage.zones import Clocks
 
 _HEAD_BYTES = 1 << 16
+_SLACK_S = 2.0  # by which lines of one writer may be out of order
+_BESIDE_S = 3600.0  # before and after the dated lines of a job
+_MOST_APART_S = DAY_S / 2  # else it is not known which of two times of day is the earlier one
 
 
 @dataclass(frozen=True)
@@ -267,8 +270,12 @@ def _resolved(case: Case) -> Iterator[Event]:
 
 
 def _dated(events: list[Event], case: Case) -> list[Event]:
-    """The events, with the dates of those that have a time of day alone."""
-    if all(event.clock_s is None for event in events):
+    """The events; to those that have a time of day alone the lines around them give the date, or the job's days.
+
+    Where nothing in the logs has a date, such times put the errors in order and are shown without one.
+    """
+    clocks = [event.clock_s for event in events if event.clock_s is not None]
+    if not clocks:
         return events
     ends = [
         (log.name, case.clocks.seconds(stamp, log.name))
@@ -278,7 +285,27 @@ def _dated(events: list[Event], case: Case) -> list[Event]:
     ends += [(event.log, event.printed_s) for event in events]
     of_kernel = {log.name for log in case.logs if log.kernel}
     job_s = [when for log, when in ends if when is not None and log not in of_kernel]
-    return times_of_day.dated(events, job_s, any_date=any(when is not None for _, when in ends))
+    span = (min(job_s) - _BESIDE_S, max(job_s) + _BESIDE_S) if job_s else None
+    in_order = all(when is None for _, when in ends) and max(clocks) - min(clocks) <= _MOST_APART_S
+    return [event if event.clock_s is None else _of_day(event, event.clock_s, span, in_order) for event in events]
+
+
+def _of_day(event: Event, clock_s: float, span: tuple[float, float] | None, in_order: bool) -> Event:
+    """An event whose line has a time of day: at the one moment at which it can have been, or not before the first."""
+    early, late = event.early_s, event.late_s
+    late = None if early is not None and late is not None and late < early else late
+    low = early - _SLACK_S if early is not None else span[0] if span else None
+    high = late + _SLACK_S if late is not None else span[1] if span else None
+    if low is not None and high is not None:
+        when = clock_s + math.ceil((low - clock_s) / DAY_S) * DAY_S  # the first moment at or after it
+        known = when <= high < when + DAY_S
+    elif early is not None or late is not None:
+        return event
+    else:
+        when, known = clock_s % DAY_S, in_order
+    if known:
+        return replace(event, stamp=Stamp(when, zoned=True), printed_s=when, early_s=when, late_s=when)
+    return replace(event, early_s=when) if early is not None and late is None else event
 
 
 def _placed(events: list[Event]) -> Iterator[Event]:

@@ -5,16 +5,15 @@ from dataclasses import dataclass, replace
 
 from nodegate.kernel_log.program_xids import Suspicion
 from nodegate.knowledge.words import Cause, Role, Side
-from nodegate.triage import collectives, silence, suspect_gpu, waits
+from nodegate.triage import silence, suspect_gpu, waits
 from nodegate.triage.candidates import ERROR_LINE, NEAR_S, NODE_FAILED, SOFT, apart, candidates, earliest, soft, weight
-from nodegate.triage.collectives import Laggards, Mismatch
 from nodegate.triage.episodes import Ending, began, job_logs
 from nodegate.triage.events import Event
 from nodegate.triage.place import same_node
 from nodegate.triage.ras import Finding
 from nodegate.triage.reading import Case
 from nodegate.triage.silence import Silent, Unstarted
-from nodegate.triage.waits import Stall
+from nodegate.triage.waits import Laggards, Mismatch, Stall
 
 TIME_OUT = "watchdog_timeout"
 STOPPED = frozenset(("stopped_by_hangup", "stopped_by_interrupt"))
@@ -22,24 +21,18 @@ STOPPED = frozenset(("stopped_by_hangup", "stopped_by_interrupt"))
 
 @dataclass(frozen=True)
 class Root:
-    """The first error. `event` is None if only a hang or nothing was found.
+    """The first error, if there is one. `silent` and `unstarted` are hangs without a time-out."""
 
-    `hang` is the first time-out of a hang without an error before it, `stall` what the ranks' flight recorders show of
-    one. `named` is the peer whom `named_by` of
-    `complaining` ranks blame. `beside` is the kernel message that names the device of a rank's error. `silent` and
-    `unstarted` are hangs without a time-out.
-    """
-
-    event: Event | None = None
-    hang: Event | None = None
-    stall: Stall | None = None
+    event: Event | None = None  # None if only a hang or nothing was found
+    hang: Event | None = None  # the first time-out of a hang without an error before it
+    stall: Stall | None = None  # what the ranks' flight recorders show of one
     ras: Finding | None = None  # what NCCL said against ranks when it was asked
     mismatch: Mismatch | None = None
     laggards: Laggards | None = None
-    named: str = ""
+    named: str = ""  # the peer whom `named_by` of `complaining` ranks blame
     named_by: int = 0
     complaining: int = 0
-    beside: Event | None = None
+    beside: Event | None = None  # the kernel message that names the device of a rank's error
     follows: bool = False  # only consequences were found
     names: Event | None = None  # the first of them that names whom most name
     timed_out: tuple[int, ...] = ()  # the ranks that reported the hang
@@ -93,24 +86,19 @@ def _failed_node(last: _Last) -> Root | None:
     failed = next((event for event in last.candidates if event.kind.id in NODE_FAILED), None)
     if failed is None:
         return None
-    reasons = [
-        event
-        for event in last.candidates
-        if event.kind.side is Side.KERNEL and not soft(event) and same_node(event.place.node, failed.place.node)
-    ]
+    hard = (event for event in last.candidates if event.kind.side is Side.KERNEL and not soft(event))
+    reasons = [event for event in hard if same_node(event.place.node, failed.place.node)]
     return _beside(Root(event=min(reasons, key=began, default=failed)), last.case, last.ending)
 
 
-def _certain_error(last: _Last) -> Root | None:
-    """The earliest is a first error, whatever the ranks say after it."""
-    certain = last.event is not None and last.event.kind.role is Role.PRIMARY and last.event.kind.id not in SOFT
-    return _error(last) if certain else None
-
-
 def _hang(last: _Last) -> Root | None:
-    """A collective hangs: ranks called different ones, or no error explains it, not even of the missing rank."""
-    if not last.time_outs and last.stall is None:
-        return None
+    """A collective hangs: ranks called different ones, or no error explains it, not even of the missing rank.
+
+    A certain first error does, whatever the ranks say after it.
+    """
+    certain = last.event is not None and last.event.kind.role is Role.PRIMARY and last.event.kind.id not in SOFT
+    if certain or (not last.time_outs and last.stall is None):
+        return _error(last) if certain else None
     hang = _timed_out(last.case, last.time_outs, last.stall)
     event = last.event
     if hang.laggards and (event is None or event.kind.id in SOFT):
@@ -159,7 +147,7 @@ def _consequence(last: _Last) -> Root | None:
         return Root(follows=True) if any(log.torn_down for log in last.case.logs) else None
     began_s = said[0].began_s
     near = [each for each in said if each.peer and (began_s is None or apart(each, said[0]) <= NEAR_S)]
-    most = collectives.most_named(_complaints(near))
+    most = waits.most_named(_complaints(near))
     if most is None:
         return Root(follows=True)
     names = next(each for each in near if each.peer == most[0])
@@ -174,7 +162,6 @@ def _without_a_word(last: _Last) -> Root:
 
 _RULES: tuple[Callable[[_Last], Root | None], ...] = (
     _failed_node,
-    _certain_error,
     _hang,
     _error,
     _asked,
@@ -189,7 +176,7 @@ def _timed_out(case: Case, time_outs: Sequence[Event], stall: Stall | None) -> R
     world = case.found.names.world
     root = Root(
         hang=min(time_outs, key=began, default=None),
-        mismatch=stall.mismatch if stall and stall.mismatch else collectives.mismatch(case.found.collectives),
+        mismatch=stall.mismatch if stall and stall.mismatch else waits.mismatch(case.found.collectives),
         timed_out=tuple(sorted(ranks)),
         came=stall.came if stall else world > 0 and ranks >= set(range(world)),
     )
@@ -198,7 +185,7 @@ def _timed_out(case: Case, time_outs: Sequence[Event], stall: Stall | None) -> R
     if stall and stall.behind:
         return replace(root, laggards=Laggards(stall.behind, "recorded"))
     known = set(case.found.names.node_of_rank).union(*(log.all_ranks() for log in job_logs(case)))
-    return replace(root, laggards=collectives.laggards(case.found.reached, ranks, known))
+    return replace(root, laggards=waits.laggards(case.found.reached, ranks, known))
 
 
 def _beside(root: Root, case: Case, ending: Ending) -> Root:
@@ -252,7 +239,7 @@ def _blame(root: Root, ending: Ending) -> Root:
         for other in ending.events
         if other.peer and other.kind.cause is Cause.FABRIC and apart(other, event) <= NEAR_S
     ]
-    most = collectives.most_named(_complaints(complaints) or [(event.peer, None)])
+    most = waits.most_named(_complaints(complaints) or [(event.peer, None)])
     if most is None:
         return root
     peer, named_by, complaining = most

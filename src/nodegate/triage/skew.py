@@ -5,6 +5,7 @@ such lines are hours apart, the clocks are: a container of another zone, a host 
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
@@ -29,18 +30,13 @@ _SEQUENCE = re.compile(r"SeqNum=(\d{1,12}), OpType=(\w{1,40})")
 
 @dataclass(frozen=True)
 class Skew:
-    """Seconds by which the clock of a log is ahead of the others', by log.
-
-    `wrong` are those that differ by no half hour; `by_length` those that only begin and end at equal distances. Of the
-    logs in `unknown`, with how far they are from the others, it cannot be known when their lines were printed; those
-    in `mixed` have several clocks each.
-    """
+    """Seconds by which the clock of a log is `ahead` of the others', by log."""
 
     ahead: dict[str, float] = field(default_factory=dict)
-    wrong: frozenset[str] = frozenset()
-    by_length: frozenset[str] = frozenset()
-    unknown: dict[str, float] = field(default_factory=dict)
-    mixed: tuple[str, ...] = ()
+    wrong: frozenset[str] = frozenset()  # differ by no half hour
+    by_length: frozenset[str] = frozenset()  # only begin and end at equal distances
+    unknown: dict[str, float] = field(default_factory=dict)  # how far from the others; when is not known
+    mixed: tuple[str, ...] = ()  # have several clocks each
 
 
 @dataclass
@@ -72,23 +68,23 @@ class _Group:
 def find(logs: Sequence[Log], events: Sequence[Event], seconds: Seconds, fixed: Mapping[str, float]) -> Skew:
     """The clocks of the job's logs against each other; those in `fixed` were given by the user."""
     mixed = tuple(log.name for log in logs if log.mixed)
-    said: dict[str, list[Event]] = {}
+    said: dict[str, list[Event]] = defaultdict(list)
     for event in events:
-        said.setdefault(event.log, []).append(event)
-    marked = [_marked(log, said.get(log.name, []), seconds) for log in logs if not log.kernel]
-    marked = [one for one in marked if any(one.who)]
+        said[event.log].append(event)
+    marked = [one for log in logs if not log.kernel and any((one := _marked(log, said[log.name], seconds)).who)]
     groups: list[_Group] = []
     for one in sorted(marked, key=lambda each: (-len(each.marks), each.log.name)):
         _sort_in(one, groups)
     if not groups:
         return Skew(mixed=mixed)
     right = min(groups, key=lambda group: _doubt(group, fixed))
-    ahead = {
-        one.log.name: _zone_or_clock(group.ahead_s - right.ahead_s)
-        for group in groups
-        for one in group.members
-        if group is not right and one.log.name not in fixed
-    }
+    ahead: dict[str, float] = {}
+    for group in groups:
+        by_s = group.ahead_s - right.ahead_s
+        half_hours = round(by_s / _HALF_HOUR_S) * _HALF_HOUR_S
+        by_s = half_hours if abs(by_s - half_hours) <= _BESIDE_S else round(by_s)
+        others = group.members if group is not right else ()
+        ahead |= {one.log.name: by_s for one in others if one.log.name not in fixed}
     return Skew(
         ahead,
         frozenset(name for name, by_s in ahead.items() if by_s % _HALF_HOUR_S or abs(by_s) > _ZONES_S),
@@ -105,23 +101,16 @@ def _doubt(group: _Group, fixed: Mapping[str, float]) -> tuple[int, bool, int, s
     return -known, not names_zone, -len(group.members), min(one.log.name for one in group.members)
 
 
-def _zone_or_clock(by_s: float) -> float:
-    half_hours = round(by_s / _HALF_HOUR_S) * _HALF_HOUR_S
-    return half_hours if abs(by_s - half_hours) <= _BESIDE_S else round(by_s)
-
-
 def _marked(log: Log, events: Sequence[Event], seconds: Seconds) -> _Marked:
     marks: dict[tuple[object, ...], float] = {}
     if log.iteration is not None and (when := seconds(log.iteration.stamp, log.name)) is not None:
         marks[_ITERATION, log.iteration.number] = when
     for event in events:
-        if event.ran_s and (match := _SEQUENCE.search(event.text)):
-            when = seconds(event.stamp, log.name)
-            if when is not None:
-                marks.setdefault((match[1], match[2]), when - event.ran_s)
-    who = log.place.pod or log.place.node
-    ends = (seconds(log.first, log.name), seconds(log.last, log.name))
-    return _Marked(log, (who, frozenset(log.all_ranks())), marks, *ends)
+        when, match = seconds(event.stamp, log.name), _SEQUENCE.search(event.text) if event.ran_s else None
+        if match and when is not None:
+            marks.setdefault((match[1], match[2]), when - event.ran_s)
+    who = (log.place.pod or log.place.node, frozenset(log.all_ranks()))
+    return _Marked(log, who, marks, seconds(log.first, log.name), seconds(log.last, log.name))
 
 
 def _is_another(one: _Marked, other: _Marked) -> bool:

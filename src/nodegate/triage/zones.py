@@ -71,12 +71,12 @@ class Clocks:
         """Which clocks are hours away from the others, and how that is known."""
         for log, by_s in self.skew.ahead.items():
             name, far = log.rsplit("/", 1)[-1], lasting(by_s)
-            how = "their first and last lines" if log in self.skew.by_length else "lines that both have"
-            how_zh = "首末两行" if log in self.skew.by_length else "双方都有的行"
+            how = Text("their first and last lines", "首末两行")
+            how = how if log in self.skew.by_length else Text("lines that both have", "双方都有的行")
+            is_ahead, zh = ("ahead of", "快") if by_s > 0 else ("behind", "慢")
             yield Text(
-                f"the clock of {name} is {far.en} {'ahead of' if by_s > 0 else 'behind'} the others', by {how}:"
-                " its times were moved",
-                f"{name} 的时钟比其他日志{'快' if by_s > 0 else '慢'} {far.zh}（依据{how_zh}），其时间已相应校正",
+                f"the clock of {name} is {far.en} {is_ahead} the others', by {how.en}: its times were moved",
+                f"{name} 的时钟比其他日志{zh} {far.zh}（依据{how.zh}），其时间已相应校正",
             )
         for log, by_s in self.skew.unknown.items():
             name, far = log.rsplit("/", 1)[-1], lasting(by_s)
@@ -131,13 +131,8 @@ def offset_s(offset: str) -> float:
 
 def _is_meant(name: str, log: Log) -> bool:
     """Matches a log by its path, the end of its path, a pattern of either, or the node or pod that wrote it."""
-    path = log.name
-    ends = {path, path.rsplit("/", 1)[-1]}
-    return (
-        path.endswith(f"/{name}")
-        or any(fnmatchcase(each, name) for each in ends)
-        or name in {log.place.node, log.place.pod}
-    )
+    by_pattern = fnmatchcase(log.name, name) or fnmatchcase(log.name.rsplit("/", 1)[-1], name)
+    return by_pattern or log.name.endswith(f"/{name}") or name in {log.place.node, log.place.pod}
 
 
 def find(logs: Sequence[Log], events: Sequence[Event], names: Names, given: Mapping[str, float]) -> Clocks:
@@ -180,16 +175,12 @@ def _named(logs: Sequence[Log], *, kernel: bool) -> list[float]:
 
 def _of_job(events: Sequence[Event], named: list[float], usual: float) -> float:
     """The zone of a job that names none beside kernel logs that do: the one in which both tell of one moment."""
-    faults = [event.stamp.epoch_s for event in events if event.stamp and event.stamp.zoned and _is_fault(event)]
-    symptoms = [
-        event.stamp.epoch_s - event.ran_s
-        for event in events
-        if event.stamp and not event.stamp.zoned and _is_symptom(event)
-    ]
-    for zone_s in named:
-        if _together(faults, [when - zone_s for when in symptoms], _BESIDE_S):
-            return zone_s
-    return usual
+    timed = [(event, event.stamp) for event in events if event.stamp]
+    faults = [stamp.epoch_s for event, stamp in timed if stamp.zoned and _is_fault(event)]
+    symptoms = [stamp.epoch_s - event.ran_s for event, stamp in timed if not stamp.zoned and _is_symptom(event)]
+    return next(
+        (zone_s for zone_s in named if _together(faults, [when - zone_s for when in symptoms], _BESIDE_S)), usual
+    )
 
 
 def _of_kernel(log: Log, events: Sequence[Event], clocks: Clocks, names: tuple[list[float], bool]) -> float | None:
@@ -207,13 +198,11 @@ def _of_kernel(log: Log, events: Sequence[Event], clocks: Clocks, names: tuple[l
         for event in events
         if _is_symptom(event) and (when := clocks.seconds(event.stamp, event.log)) is not None
     ]
-    for zone_s in dict.fromkeys([named[-1], *named]):
-        if _together([when - zone_s for when in faults], symptoms, _BESIDE_S):
-            return zone_s
     possible = range(_EARLIEST, _LATEST + 1) if of_job else range(-_APART, _APART + 1)
-    for half_hours in sorted(possible, key=lambda each: (each != 16, each % 2, abs(each))):
-        zone_s = half_hours * _HALF_HOUR_S
-        if _together([when - zone_s for when in faults], symptoms, _TIGHT_S):
+    half_hours = sorted(possible, key=lambda each: (each != 16, each % 2, abs(each)))
+    tried = [(zone_s, _BESIDE_S) for zone_s in dict.fromkeys([named[-1], *named])]
+    for zone_s, within_s in (*tried, *((each * _HALF_HOUR_S, _TIGHT_S) for each in half_hours)):
+        if _together([when - zone_s for when in faults], symptoms, within_s):
             return zone_s
     return None
 

@@ -34,28 +34,17 @@ def _ms(value: float, per: str) -> str:
 
 @dataclass(frozen=True)
 class Slow:
-    """A time in which the job was slow compared with its own usual pace.
+    """A time in which the job was slow compared with its own usual pace."""
 
-    Args:
-        since: the iteration at which it began.
-        time: what the log wrote before that iteration; empty where lines have no time.
-        window: the iterations that the smoothed time is of.
-        smoothed_s: their mean without pauses, in seconds; `baseline_s` what was usual.
-        per: an iteration, a sample, a token, or a log interval.
-        until: the iteration at which the pace was normal again; None while it lasts.
-        slowest_rank: the rank that Megatron's straggler detector named most often in this time.
-        against: where the usual time comes from, if it is not this log's own.
-    """
-
-    since: int
-    time: str
-    window: tuple[int, int]
-    smoothed_s: float
-    baseline_s: float
-    per: str = "iteration"
-    until: int | None = None
-    slowest_rank: int | None = None
-    against: str = ""
+    since: int  # the iteration at which it began
+    time: str  # what the log wrote before that iteration; empty where lines have no time
+    window: tuple[int, int]  # the iterations that the smoothed time is of
+    smoothed_s: float  # their mean without pauses
+    baseline_s: float  # what was usual
+    per: str = "iteration"  # or a sample, a token, a log interval
+    until: int | None = None  # the iteration at which the pace was normal again; None while it lasts
+    slowest_rank: int | None = None  # that Megatron's straggler detector named most often in this time
+    against: str = ""  # where the usual time comes from, if it is not this log's own
 
     @property
     def excess(self) -> float:

@@ -20,25 +20,15 @@ SETTINGS = {3: "global batch size", 4: "sequence length", 5: "number of ranks"} 
 
 @dataclass(frozen=True)
 class Given:
-    """What is usual by someone else's word.
+    """What is usual by someone else's word."""
 
-    Args:
-        name: where it comes from, as users read it.
-        seconds: the time of an iteration (or sample, or token).
-        per: what `seconds` is the time of.
-        setting: the key of the earlier run's points; empty if only the time is known.
-        tokens: of an iteration of the earlier run; None if it did not count them.
-        mfu: the share of the GPUs' peak that is usual, in percent; then there is no time, and `seconds` is 0.
-        peak_tflops: the peak of a GPU, for logs that name TFLOP/s and no MFU; 0 if it is not known.
-    """
-
-    name: str
-    seconds: float
-    per: str = "iteration"
-    setting: tuple[object, ...] = ()
-    tokens: float | None = None
-    mfu: float = 0.0
-    peak_tflops: float = 0.0
+    name: str  # where it comes from, as users read it
+    seconds: float  # of an iteration (or sample, or token)
+    per: str = "iteration"  # what `seconds` is the time of
+    setting: tuple[object, ...] = ()  # the key of the earlier run's points; empty if only the time is known
+    tokens: float | None = None  # of an iteration of the earlier run; None if it did not count them
+    mfu: float = 0.0  # the share of the GPUs' peak that is usual, in percent; then there is no time: `seconds` is 0
+    peak_tflops: float = 0.0  # the peak of a GPU, for logs that name TFLOP/s and no MFU; 0 if it is not known
 
     def differs(self, point: Point, per: str) -> str:
         """Why these points cannot be compared with it; empty if they can."""

@@ -31,17 +31,13 @@ class Spike(NamedTuple):
 
 @dataclass(frozen=True)
 class Period:
-    """Spikes every `iterations`.
-
-    `times` the usual each, `part` of the whole time lost by them; `pauses` of the `spikes` follow a checkpoint or
-    an evaluation.
-    """
+    """Spikes every `iterations`."""
 
     iterations: int
     spikes: int
-    times: float
-    part: float
-    pauses: int
+    times: float  # the usual each
+    part: float  # of the whole time lost by them
+    pauses: int  # of them follow a checkpoint or an evaluation
 
 
 @dataclass(frozen=True)

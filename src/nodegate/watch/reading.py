@@ -15,47 +15,26 @@ _ELAPSED = re.compile(r"(?:([0-9]{1,5}) days?, )?([0-9]{1,6}):([0-9]{2})(?::([0-
 
 @dataclass(frozen=True)
 class Reading:
-    """One line: the iteration that it ends and either the time of an iteration or the time since the start.
+    """One line: the iteration that it ends and either the time of an iteration or the time since the start."""
 
-    Args:
-        source: the format, as `formats.FORMATS` names it.
-        iteration: the last iteration that the line covers.
-        total: how many the run will have; 0 if unknown.
-        seconds: mean time of the iterations since the line before; None if only `elapsed_s` is known.
-        elapsed_s: time since the start of this run, in whole seconds.
-        per: what `seconds` is the time of: an iteration, or a sample or token if the batch is not known.
-        alone: the line measures its own iteration only, not the mean since the line before.
-        batch: global batch size, in samples.
-        sequence: sequence length, in tokens.
-        world: how many ranks.
-        tokens: tokens consumed since the start.
-        bar: which progress bar it is.
-        kind: what of several lines of one format it is: those of one kind make a series.
-        lap: the epoch, if the iterations are counted in it.
-        lap_s: the time of all iterations since the line before.
-        by_clock: the line has no time of its own but that of its writing.
-        tflops: what the program says each GPU does, in TFLOP/s.
-        mfu: what it says of the GPUs' peak it uses, in percent.
-    """
-
-    source: str
-    iteration: int
-    total: int = 0
-    seconds: float | None = None
-    elapsed_s: float | None = None
-    per: str = "iteration"
-    alone: bool = False
-    batch: int | None = None
-    sequence: int | None = None
-    world: int | None = None
-    tokens: int | None = None
-    bar: str = ""
-    kind: str = ""
-    lap: int | None = None
-    lap_s: float | None = None
-    by_clock: bool = False
-    tflops: float | None = None
-    mfu: float | None = None
+    source: str  # the format, as `formats.FORMATS` names it
+    iteration: int  # the last one that the line covers
+    total: int = 0  # how many the run will have; 0 if unknown
+    seconds: float | None = None  # mean of the iterations since the line before; None if only `elapsed_s` is known
+    elapsed_s: float | None = None  # since the start of this run, in whole seconds
+    per: str = "iteration"  # what `seconds` is the time of; a sample or token if the batch is not known
+    alone: bool = False  # the line measures its own iteration only, not the mean since the line before
+    batch: int | None = None  # global batch size, in samples
+    sequence: int | None = None  # sequence length, in tokens
+    world: int | None = None  # how many ranks
+    tokens: int | None = None  # consumed since the start
+    bar: str = ""  # which progress bar it is
+    kind: str = ""  # what of several lines of one format it is: those of one kind make a series
+    lap: int | None = None  # the epoch, if the iterations are counted in it
+    lap_s: float | None = None  # the time of all iterations since the line before
+    by_clock: bool = False  # the line has no time of its own but that of its writing
+    tflops: float | None = None  # what the program says each GPU does, in TFLOP/s
+    mfu: float | None = None  # what it says of the GPUs' peak it uses, in percent
 
 
 class Span(NamedTuple):
@@ -73,22 +52,19 @@ class Point:
     """The pace between two lines: mean seconds of the iterations `first` to `last`.
 
     `key` is what must be equal for two points to be compared: format, batch, sequence length, world size, tokens known.
-    `tokens` are those of an iteration. `pause` says what was in between (a checkpoint, an evaluation). `warming`
-    marks the first iterations after a start, `restarted` the first point of a run. `span` is what the point stands for.
-    `tflops` and `mfu` are what the line says of each GPU.
     """
 
     first: int
     last: int
     seconds: float
     key: tuple[object, ...]
-    tokens: float | None = None
+    tokens: float | None = None  # of an iteration
     time: str = ""
-    pause: str = ""
-    warming: bool = False
-    restarted: bool = False
-    span: Span = ONE
-    tflops: float | None = None
+    pause: str = ""  # what was in between: a checkpoint, an evaluation
+    warming: bool = False  # of the first iterations after a start
+    restarted: bool = False  # the first one of a run
+    span: Span = ONE  # what it stands for
+    tflops: float | None = None  # what the line says of each GPU, and the same of the peak
     mfu: float | None = None
 
 
