@@ -26,21 +26,16 @@ _FOLLOWS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What is said of a job.
-
-    `ended`: all its series ended together, so there is nothing to follow.
-    `nothing_seen`: the metrics have no such job. `nodes`: those whose GPUs were seen.
-    `compared`: of them, those of which every GPU worked in the newest moments beside others of its model.
-    """
+    """What is said of a job."""
 
     finding: Finding
     findings: tuple[Finding, ...] = ()
     notes: tuple[Text, ...] = ()
     not_judged: tuple[Text, ...] = ()
-    ended: bool = False
-    nothing_seen: bool = False
-    nodes: frozenset[str] = frozenset()
-    compared: frozenset[str] = frozenset()
+    ended: bool = False  # all its series ended together, so there is nothing to follow
+    nothing_seen: bool = False  # the metrics have no such job
+    nodes: frozenset[str] = frozenset()  # those whose GPUs were seen
+    compared: frozenset[str] = frozenset()  # of them, those whose GPUs all worked lately beside others of their model
 
     @property
     def kind(self) -> Class:

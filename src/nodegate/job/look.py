@@ -38,12 +38,6 @@ def trailing(mask: Mask, known: Mask, end: int) -> Indices:
     return np.where(broken.any(axis=1), last, -1).astype(np.int64)
 
 
-@cache
-def _board_watts(model: str) -> float:
-    """The power limit of a board by its name; NaN if the table has none."""
-    return next((float(each["watts"]) for each in rows("boards.csv") if each["name"] in model), np.nan)
-
-
 @dataclass
 class Look:
     """The GPUs of a job as states. `rows` are those that belong to it; tables are [GPU, moment]."""
@@ -90,7 +84,12 @@ class Look:
     @cached_property
     def greatest(self) -> Array:
         """W, by GPU: the greatest power of the window and of the hours before, or what its board draws at work."""
-        usual = np.array([limit("usual_power") * _board_watts(part.model) for part in self.seen.parts])
+        boards = {each["name"]: float(each["watts"]) for each in rows("boards.csv")}
+        watts = {
+            model: next((boards[name] for name in boards if name in model), np.nan)
+            for model in {part.model for part in self.seen.parts}
+        }
+        usual = np.array([limit("usual_power") * watts[part.model] for part in self.seen.parts])
         found: Array = np.fmax(np.fmax(quiet_nan("nanmax", self.gpus["power"]), self.seen.past_power), usual)
         return found
 

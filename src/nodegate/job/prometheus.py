@@ -121,13 +121,10 @@ class Access:
 
 @dataclass
 class Source:
-    """What answers a request: a server, or a folder of answers (of an earlier look, or fetched by --print-queries).
-
-    `keep` gets each answer as it came, with its name.
-    """
+    """What answers a request: a server, or a folder of answers (of an earlier look, or fetched by --print-queries)."""
 
     place: Access | Path
-    keep: Callable[[str, bytes], None] | None = None
+    keep: Callable[[str, bytes], None] | None = None  # gets each answer as it came, with its name
 
     def ask(self, query: Query) -> Reply:
         """The answer to a request.

@@ -21,21 +21,17 @@ Mask = NDArray[np.bool_]
 
 @dataclass
 class Seen:
-    """What the metrics say of a job. Tables have NaN where the server has no sample in that interval.
-
-    `gpus`: quantity to [GPU, moment] in the unit of the table; `hosts`: quantity to [node, moment], with all nodes of
-    the server, `host_names` naming the rows; `site`: how many targets and GPUs the server saw at each moment.
-    """
+    """What the metrics say of a job. Tables have NaN where the server has no sample in that interval."""
 
     job: Job
     parts: list[Part]
     identities: list[str]
-    gpus: dict[str, Array]
+    gpus: dict[str, Array]  # quantity to [GPU, moment] in the unit of the table
     free: Array
     past_power: Array
-    host_names: list[str]
-    hosts: dict[str, Array]
-    site: Array
+    host_names: list[str]  # of the rows of `hosts`
+    hosts: dict[str, Array]  # quantity to [node, moment], with all nodes of the server
+    site: Array  # how many targets and GPUs the server saw at each moment
     names: Names
     warnings: list[str] = field(default_factory=list)
 

@@ -62,10 +62,11 @@ def _throttled(look: Look) -> Iterator[Finding]:
 def _own_past(look: Look, clock: Array, rows: Indices) -> Array:
     """The clock at which a GPU worked earlier in the window; NaN unless it fell by a quarter, with its work."""
     early = np.arange(max(0, int(look.recent[0])))
-    worked = np.where(look.working[rows][:, early], clock[np.ix_(rows, early)], np.nan)
-    power = np.where(look.working[rows][:, early], look.gpus["power"][np.ix_(rows, early)], np.nan)
-    past, drawn = quiet_nan("nanmedian", worked), quiet_nan("nanmedian", power)
-    now, draws = _mean(clock, rows, look.recent), _mean(look.gpus["power"], rows, look.recent)
+    worked, power = look.working[rows][:, early], look.gpus["power"]
+    past, drawn = (
+        quiet_nan("nanmedian", np.where(worked, each[np.ix_(rows, early)], np.nan)) for each in (clock, power)
+    )
+    now, draws = _mean(clock, rows, look.recent), _mean(power, rows, look.recent)
     return np.where((now < 0.75 * past) & (draws < 0.85 * drawn), past, np.nan)
 
 
@@ -149,16 +150,13 @@ def _input_bound(look: Look) -> Iterator[Finding]:
         return
     window = slice(since + 1, look.end + 1)
     level = float(np.nanmean(util[:, window]))
-    yield Finding(Class.INPUT, (), look.moment(since), (say("low_use", percent=100 * level), _hosts(look, window)))
-
-
-def _hosts(look: Look, window: slice) -> Text:
     rows, hosts = list(look.seen.host_rows().values()), look.seen.hosts
-    if not rows or "idle" not in hosts:
-        return say("hosts_unknown")
-    busy = 100 * (1 - float(np.nanmean(hosts["idle"][rows, window])))
-    wait = 100 * float(np.nanmean(hosts["iowait"][rows, window])) if "iowait" in hosts else 0.0
-    return say("hosts", busy=busy, wait=wait)
+    beside = say("hosts_unknown")
+    if rows and "idle" in hosts:
+        busy = 100 * (1 - float(np.nanmean(hosts["idle"][rows, window])))
+        wait = 100 * float(np.nanmean(hosts["iowait"][rows, window])) if "iowait" in hosts else 0.0
+        beside = say("hosts", busy=busy, wait=wait)
+    yield Finding(Class.INPUT, (), look.moment(since), (say("low_use", percent=100 * level), beside))
 
 
 def _communication_bound(look: Look) -> Iterator[Finding]:

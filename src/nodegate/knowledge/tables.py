@@ -62,10 +62,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class XidRule(Rule):
-    """One Xid. `mnemonic` is the driver's own name for it, `note` says what differs between generations.
-
-    `under_test` is the verdict when it was raised while nodegate's own tests ran: their programs are known.
-    """
+    """One Xid."""
 
     code: int
     name: str
@@ -73,18 +70,15 @@ class XidRule(Rule):
     action: Text
     cause: Cause
     failure_modes: tuple[str, ...]
-    under_test: Verdict
+    under_test: Verdict  # when it was raised while nodegate's own tests ran: their programs are known
     kind: XidKind
-    mnemonic: str
-    note: str
+    mnemonic: str  # the driver's own name for it
+    note: str  # what differs between generations
 
 
 @dataclass(frozen=True)
 class LineRule(Rule, Signature):
-    """One kind of line that is not an Xid, of the kernel or the fabric manager.
-
-    The pattern's group `device` (or `netdev`) names the device.
-    """
+    """One kind of line that is not an Xid, of the kernel or the fabric manager; its group `device` names the device."""
 
     subject: str  # which check judges it, such as "nic" or "lockup"; "context": none, only triage
     part: str  # what the device is: "NIC", "disk"

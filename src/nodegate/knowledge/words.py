@@ -60,10 +60,7 @@ class Cause(str, Enum):
 
 @dataclass(frozen=True)
 class Signature:
-    """One kind of line. `example` is a line for which this signature is the first match.
-
-    `holds`: every line that the pattern matches contains one of these strings, which are found in the pattern.
-    """
+    """One kind of line."""
 
     id: str
     side: Side
@@ -73,8 +70,8 @@ class Signature:
     meaning: Text
     action: Text
     failure_modes: tuple[str, ...]
-    example: str
-    holds: tuple[str, ...]
+    example: str  # a line for which this signature is the first match
+    holds: tuple[str, ...]  # strings of the pattern, one of which is in every line that it matches
 
     def may_fit(self, text: str) -> bool:
         """Whether the pattern can match a line of this text: a cheap search before that for the pattern."""

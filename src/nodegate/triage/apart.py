@@ -26,17 +26,14 @@ _FILE = re.compile(r"==> ([^\n]{1,300}) <==\r?(?:\n|$)")
 
 @dataclass(frozen=True)
 class Share:
-    """The lines of one writer; those of the others are empty, so that each keeps its number.
-
-    `begins` lines are before its first one; `own` lines are its own, which have `size_bytes`.
-    """
+    """The lines of one writer; those of the others are empty, so that each keeps its number."""
 
     writer: str
     place: Place
     text: bytes
-    begins: int
-    own: int
-    size_bytes: int
+    begins: int  # lines are before its first one
+    own: int  # lines are its own
+    size_bytes: int  # of them
 
 
 def has_writers(head: str) -> bool:

@@ -42,13 +42,10 @@ class Stamp:
 
 @dataclass(frozen=True)
 class Times:
-    """Reads the times of a log. Where a form has no year, it is the one with which the time is nearest to `near_s`.
+    """Reads the times of a log; to a form without a year it gives the one that fits."""
 
-    Where that is not known, it is the newest one with which the time is at most a day after `now_s`.
-    """
-
-    now_s: float
-    near_s: float | None = None
+    now_s: float  # the newest year with which the time is at most a day after this
+    near_s: float | None = None  # where it is known: the year with which the time is nearest to this
 
     def first(self, text: str) -> Stamp | None:
         """The first time in the text; None if it has no valid one."""

@@ -18,14 +18,11 @@ _VAGUE = frozenset((*_WARNINGS, "unknown_error", "error_line"))  # nothing is kn
 
 @dataclass(frozen=True)
 class Ending:
-    """The last episode. `events` are its events by the time they began; those without a time come last.
+    """The last episode."""
 
-    `overcome` are the errors after which the training continued; `outside` the kernel messages of another time.
-    """
-
-    events: tuple[Event, ...]
-    overcome: tuple[Event, ...]
-    outside: tuple[Event, ...]
+    events: tuple[Event, ...]  # by the time they began; those without a time come last
+    overcome: tuple[Event, ...]  # errors after which the training continued
+    outside: tuple[Event, ...]  # kernel messages of another time
     iteration: int | None
     progress_s: float | None
 

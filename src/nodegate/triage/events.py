@@ -95,10 +95,7 @@ class Reached:
 
 @dataclass
 class Names:
-    """Who is where, according to the logs: the rank's node and GPU, the address's node. The first entry counts.
-
-    A node may be named by its pod, until `home` says on which node a pod ran.
-    """
+    """Who is where, according to the logs; the first entry counts. A node may be named by its pod, until `settle`."""
 
     node_of_rank: dict[int, str] = field(default_factory=dict)
     gpu_of_rank: dict[int, int] = field(default_factory=dict)

@@ -56,33 +56,27 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Step:
-    """A collective, or what was enqueued as one. `peers` are the ranks that it is exchanged with, of sends and recvs.
-
-    `sizes` are those of its inputs and outputs. `ended`: the GPU is done with it; `started`: it came to it.
-    """
+    """A collective, or what was enqueued as one."""
 
     group: Group
     sequence: int
     operation: str
-    sizes: str
-    ended: bool
-    started: bool
-    peers: tuple[int, ...] | None
+    sizes: str  # of its inputs and outputs
+    ended: bool  # the GPU is done with it
+    started: bool  # the GPU came to it
+    peers: tuple[int, ...] | None  # the ranks that it is exchanged with, of sends and recvs
     created_s: float
 
 
 @dataclass(frozen=True)
 class Dump:
-    """What one rank enqueued, in its order: the last steps of each group, and those that did not end.
-
-    `reached` is the last collective by the key of its group; a group is not in it where the dump does not say that.
-    """
+    """What one rank enqueued, in its order: the last steps of each group, and those that did not end."""
 
     rank: int
     log: str
     groups: tuple[Group, ...]
     steps: tuple[Step, ...]
-    reached: Mapping[str, int]
+    reached: Mapping[str, int]  # the last collective by the key of its group, where the dump says that
     newest_s: float
 
 

@@ -34,13 +34,9 @@ _MOST_CACHED = 20_000
 
 
 class JobLogReader:
-    """Reads one log into `events`.
+    """Reads one log into `events`; fills `log`. `hits` remembers which kinds of line were looked up in all logs.
 
-    Args:
-        log: what is known of the log; filled while the log is read.
-        events: where its errors go.
-        hits: remembers which kinds of line were looked up; shared between logs.
-        positions: where lines with triggers are, for a plain file in which grep searches; None: they are searched here.
+    `positions`: where lines with triggers are, for a plain file in which grep searches; None: they are searched here.
     """
 
     def __init__(

@@ -15,10 +15,7 @@ _OF_1970 = Times(0.0)
 
 @dataclass
 class Log:
-    """One log as it was read. `lines` and `size_bytes` are of its uncompressed text.
-
-    `part_of` is the file of which it has the lines of one writer; `mixed`: the clocks of its writers are hours apart.
-    """
+    """One log as it was read. `lines` and `size_bytes` are of its uncompressed text."""
 
     name: str
     kernel: bool
@@ -36,9 +33,9 @@ class Log:
     writers: Writers = field(default_factory=Writers)
     times: Times = _OF_1970
     torn_down: bool = False  # a launcher ended the workers after a failure
-    part_of: str = ""
+    part_of: str = ""  # the file of which it has the lines of one writer
     in_archive: bool = False  # its name is not a path
-    mixed: bool = False
+    mixed: bool = False  # the clocks of its writers are hours apart
     dump: bool = False  # of a rank's flight recorder, or a report of NCCL
     tail: Tail | None = None
     strange: list[KernelLine] = field(default_factory=list)  # lines of a kernel that sound bad and have no row

@@ -68,18 +68,15 @@ _NO_HOST = re.compile(
 
 @dataclass(frozen=True)
 class Place:
-    """Where a line comes from; unknown values are None or "". `text` is the line without its prefixes.
-
-    `source` is who wrote the line as its prefix says it (a pod, a container, a node), "" for a line without one.
-    """
+    """Where a line comes from; unknown values are None or ""."""
 
     rank: int | None = None
     local_rank: int | None = None
     node: str = ""
     gpu: int | None = None
-    text: str = ""
+    text: str = ""  # the line without its prefixes
     pod: str = ""
-    source: str = ""
+    source: str = ""  # who wrote the line as its prefix says it: a pod, a container, a node
 
     def or_else(self, other: Place) -> Place:
         """This place, with missing values taken from the other."""

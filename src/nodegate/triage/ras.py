@@ -71,15 +71,12 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """What a report says against ranks or processes. `order`: the lower, the more it says.
+    """What a report says against ranks or processes."""
 
-    `settled`: it is more than a moment of a job that goes on.
-    """
-
-    order: int
+    order: int  # the lower, the more it says
     text: Text
     places: tuple[Place, ...]
-    settled: bool
+    settled: bool  # it is more than a moment of a job that goes on
 
 
 class _Report:

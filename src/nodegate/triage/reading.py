@@ -42,17 +42,14 @@ _MOST_APART_S = DAY_S / 2  # else it is not known which of two times of day is t
 
 @dataclass(frozen=True)
 class Case:
-    """What the logs of one failure say. Times are seconds since 1970 in UTC; `clocks` says how they were read.
-
-    `unread` are the logs that could not be read, with the reason. `passed_over` are files that are not logs, and why.
-    """
+    """What the logs of one failure say. Times are seconds since 1970 in UTC."""
 
     logs: tuple[Log, ...]
     events: tuple[Event, ...]
     found: Events
-    clocks: Clocks
-    unread: tuple[str, ...]
-    passed_over: tuple[tuple[str, Text], ...]
+    clocks: Clocks  # how the times were read
+    unread: tuple[str, ...]  # the logs that could not be read, with the reason
+    passed_over: tuple[tuple[str, Text], ...]  # files that are not logs, and why
 
 
 def read(

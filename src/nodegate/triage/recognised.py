@@ -7,7 +7,7 @@ that no row knows is neither.
 
 # ruff: noqa: RUF001 - Chinese punctuation
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
@@ -95,17 +95,14 @@ class Said:
 
 @dataclass
 class Tail:
-    """The last lines of a log of so many lines, weighed when they are asked for: only where no log has an error.
-
-    `knows` says whether a line has a row.
-    """
+    """The last lines of a log of so many lines, weighed when they are asked for: only where no log has an error."""
 
     log: str
     lines: int
     text: str
     place_of: Callable[[str], Place]
     time_of: Callable[[str], Stamp | None]
-    knows: Callable[[str], bool]
+    knows: Callable[[str], bool]  # whether a line has a row
 
     @cached_property
     def fails(self) -> bool:
@@ -120,16 +117,14 @@ class Tail:
     def end(self) -> End:
         """What they show; the text is not needed any more."""
         _ = self.fails
-        said, self.text = list(self._said()), ""
-        return _end_of(self.log, said, self.knows)
-
-    def _said(self) -> Iterator[Said]:
-        found = self.text.split("\n")
+        said, found = [], self.text.split("\n")
         for number, whole in enumerate(found, self.lines + 2 - len(found)):
             line = whole[whole[:-1].rfind("\r") + 1 :]  # what a progress bar shows at last
             if line.strip():
                 where, stamp = self.place_of(line[:2000]), self.time_of(line[:300])
-                yield Said(number, name_of(where), where.text, stamp.epoch_s if stamp else None)
+                said.append(Said(number, name_of(where), where.text, stamp.epoch_s if stamp else None))
+        self.text = ""
+        return _end_of(self.log, said, self.knows)
 
 
 def lines_around(event: Event | None) -> tuple[Worth, ...]:

@@ -41,10 +41,7 @@ class Laggards:
 
 @dataclass(frozen=True)
 class Wait:
-    """An operation that did not end: the ranks that wait in it, those that did not come, and those not known to have.
-
-    A rank counts as not come too if its GPU did not start the operation that most of the others started.
-    """
+    """An operation that did not end: the ranks that wait in it, that did not come, and that are not known to have."""
 
     operation: str
     sequence: int
@@ -54,7 +51,7 @@ class Wait:
     behind: tuple[int, ...]
     unknown: tuple[int, ...]
     since_s: float
-    enqueued: bool = False  # `behind` enqueued it, and did not start it
+    enqueued: bool = False  # `behind` enqueued it, but their GPUs did not start what most of the others started
     mismatch: Mismatch | None = None
 
 
@@ -228,12 +225,9 @@ def differing(group: str, sequence: int, calls: Mapping[int, str]) -> Mismatch |
 
 
 def laggards(reached: Sequence[Reached], timed_out: set[int], known: set[int]) -> Laggards | None:
-    """The ranks that the others waited for; None if all of them reached it, or if the logs do not show it.
+    """The ranks that the others waited for, by how far each got and whose watchdog gave up of those that left a log.
 
-    Args:
-        reached: how far each rank got, as its watchdog said.
-        timed_out: the ranks whose watchdog gave up.
-        known: every rank that left a log.
+    None if all of them reached it, or if the logs do not show it.
     """
     groups: dict[str, dict[int, int]] = defaultdict(dict)
     for each in reached:

@@ -41,14 +41,11 @@ class Writer:
 
 @dataclass
 class Writers:
-    """The writers of one log by name; a log without prefixes has one, whose name is empty.
-
-    `mixed`: their lines are in the order of time. Otherwise the log is several logs, one after the other.
-    """
+    """The writers of one log by name; a log without prefixes has one, whose name is empty."""
 
     by_name: dict[str, Writer] = field(default_factory=dict)
     stern: bool = False
-    mixed: bool = False
+    mixed: bool = False  # their lines are in the order of time; otherwise it is several logs, one after the other
     in_turn: bool = False  # its lines name ranks one after the other: several logs, each of a rank
 
     def begin(self, text: str, times: Times) -> None:

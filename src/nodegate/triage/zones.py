@@ -36,16 +36,12 @@ ALL = ""  # no log has this name
 
 @dataclass(frozen=True)
 class Clocks:
-    """Seconds east of UTC of the times without a zone, by log; `shown_s` is the zone of the times in the answer.
+    """Seconds east of UTC of the times without a zone, by log."""
 
-    `guessed` are the zones that nothing names: they were found by the half hour that brings both sides together.
-    `skew` is by how much the clock of a log is ahead of the others', whatever zone it names.
-    """
-
-    shown_s: float
+    shown_s: float  # the zone of the times in the answer
     of_log: dict[str, float] = field(default_factory=dict)
-    guessed: dict[str, float] = field(default_factory=dict)
-    skew: Skew = field(default_factory=Skew)
+    guessed: dict[str, float] = field(default_factory=dict)  # nothing names them: by them both sides come together
+    skew: Skew = field(default_factory=Skew)  # by how much clocks are ahead of others, whatever zone they name
 
     def seconds(self, stamp: Stamp | None, log: str) -> float | None:
         """A time of a log in seconds since 1970."""

@@ -50,15 +50,11 @@ _HMS = re.compile(r"(?:([0-9]{1,5})d ?)?(?:([0-9]{1,6})h ?)?(?:([0-9]{1,6})m ?)?
 
 
 class Field(NamedTuple):
-    """A measured number: `what` it is (`step`, `time`, `elapsed`, `rate`, `sample`, `token`) and its value.
+    """A measured number: what it is, and its value."""
 
-    In seconds for `step` (the time of one), `elapsed` (since the start) and `time` (one of the two), a second for
-    `rate` (of steps), `sample` and `token`. `named` is whether it has a name or its unit says all.
-    """
-
-    what: str
-    value: float
-    named: bool = True
+    what: str  # `step`, `elapsed` since the start, `time` (one of the two); `rate` of steps, `sample`, `token`
+    value: float  # in seconds; of a rate, of samples and tokens: a second
+    named: bool = True  # it has a name, or its unit says all
 
 
 def words_of(name: str) -> list[str]:

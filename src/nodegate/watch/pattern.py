@@ -42,17 +42,14 @@ class Period:
 
 @dataclass(frozen=True)
 class Pauses:
-    """`count` single pauses of about `seconds` in the iterations `first` to `last`, at no period.
-
-    They cost `part` of the time, and came every `at_first` iterations at first, every `at_last` at last.
-    """
+    """`count` single pauses of about `seconds` in the iterations `first` to `last`, at no period."""
 
     first: int
     last: int
     count: int
     seconds: float
-    part: float
-    at_first: float
+    part: float  # of the time that they cost
+    at_first: float  # every so many iterations; and so at last
     at_last: float
 
 

@@ -49,15 +49,14 @@ ONE = Span(1, 0.0)
 
 @dataclass(frozen=True)
 class Point:
-    """The pace between two lines: mean seconds of the iterations `first` to `last`.
-
-    `key` is what must be equal for two points to be compared: format, batch, sequence length, world size, tokens known.
-    """
+    """The pace between two lines: mean seconds of the iterations `first` to `last`."""
 
     first: int
     last: int
     seconds: float
-    key: tuple[object, ...]
+    key: tuple[
+        object, ...
+    ]  # equal for two that can be compared: format, batch, sequence, world, whether tokens are known
     tokens: float | None = None  # of an iteration
     time: str = ""
     pause: str = ""  # what was in between: a checkpoint, an evaluation

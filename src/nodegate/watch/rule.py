@@ -42,16 +42,13 @@ class Interval(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The state after one more interval: smoothed and usual in the values' unit; slow or not.
-
-    `points` are in the smoothed value. `worse`: with this interval it became much slower than was reported.
-    """
+    """The state after one more interval: smoothed and usual in the values' unit; slow or not."""
 
     smoothed: float
     usual: float
     slow: bool
-    points: int
-    worse: bool = False
+    points: int  # in the smoothed value
+    worse: bool = False  # with this interval it became much slower than was reported
 
 
 class Rule:

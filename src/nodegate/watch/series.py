@@ -143,9 +143,9 @@ class Series:
         last = self.last
         if last is None:
             return False
-        back = reading.iteration < last.iteration or (reading.iteration == last.iteration and reading.elapsed_s is None)
+        steps = reading.iteration - last.iteration
         clock_back = (reading.elapsed_s or 0) < (last.elapsed_s or 0) and reading.total > 0 and not self._next_lap
-        return self._start_marked or back or clock_back
+        return self._start_marked or steps < 0 or (not steps and reading.elapsed_s is None) or clock_back
 
     def _begin(self, reading: Reading, before: Reading | None) -> None:
         if before is not None:
