@@ -90,7 +90,7 @@ def _line_parts(data: bytes) -> None:
         place.of_path(line)
         stamp = TIMES.first(line)
         clock.shown(stamp.epoch_s if stamp else None, zone_s=clock.zone_in(line) or 0.0)
-        launchers.ends_workers(line)
+        launchers.ENDS_WORKERS.match(line[:200])
         details.ran_s(line)
         details.peer(line)
 

@@ -281,8 +281,7 @@ def _against_nodes(last: Ending, case: Case) -> bool:
 
 
 def _is_fault(event: Event) -> bool:
-    hard = event.kind.role is Role.PRIMARY and not soft(event)
-    return event.kind.side is Side.KERNEL and hard and event.kind.cause in (Cause.HARDWARE, Cause.FABRIC)
+    return event.is_fault and event.kind.cause is not Cause.HOST and not soft(event)
 
 
 def _read(case: Case) -> reasons.Read:

@@ -134,17 +134,9 @@ def _machine_fault_near(event: Event, hard: Sequence[Event]) -> Event | None:
 
     A line without a time was put where a collective began: others wait in it before a GPU breaks.
     """
-    within_s = NEAR_S if event.about else _PRINTED_LATER_S
-    faults = [
-        each
-        for each in hard
-        if each.kind.side is Side.KERNEL
-        and each.kind.role is Role.PRIMARY
-        and each.kind.cause in (Cause.HARDWARE, Cause.FABRIC)
-        and event.place.node
-        and same_node(each.place.node, event.place.node)
-        and apart(each, event) <= within_s
-    ]
+    node, within_s = event.place.node, NEAR_S if event.about else _PRINTED_LATER_S
+    of_node = (each for each in hard if node and same_node(each.place.node, node) and apart(each, event) <= within_s)
+    faults = [each for each in of_node if each.is_fault and each.kind.cause is not Cause.HOST]
     return min(faults, key=lambda each: (weight(each), began(each)), default=None)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from nodegate.knowledge.words import UNKNOWN_LINES, Role, Signature
+from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Role, Side, Signature
 from nodegate.probe.jobs import Owner
 from nodegate.triage.clock import Stamp
 from nodegate.triage.place import Place
@@ -60,6 +60,12 @@ class Event:
     def about(self) -> bool:
         """Whether its time is not its own, but that of lines nearby."""
         return self.stamp is None
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether it is a kernel's message of a machine's fault that can be a first error."""
+        machine = self.kind.cause in (Cause.HARDWARE, Cause.FABRIC, Cause.HOST)
+        return machine and self.kind.side is Side.KERNEL and self.kind.role is Role.PRIMARY
 
     @property
     def after_s(self) -> float | None:

@@ -210,16 +210,15 @@ class JobLogReader:
         block = text_of(chunk[start : start + _BLOCK_BYTES])
         self._progress(chunk, 0, start)
         mpirun = launchers.of_mpirun(" ".join(self._place(line).text for line in block.splitlines()[:_MPI_LINES]))
-        for exit_ in (*launchers.of_torchrun(block, self.log.times), *mpirun):
-            where = self.events.names.see(exit_.place).or_else(Place(node=self.log.place.node))
+        for ended, stamp, code, said in (*launchers.of_torchrun(block, self.log.times), *mpirun):
+            where = self.events.names.see(ended).or_else(Place(node=self.log.place.node))
             self.events.names.learn(where)
-            hit = find(exit_.code, Side.USER)
-            key = (self.log.name, "exit", where, exit_.code)
+            hit = find(code, Side.USER)
+            key = (self.log.name, "exit", where, code)
             if hit is None or self.events.known(key):
                 continue
-            said, episode = without_secrets(exit_.said), self.log.episode
-            event = Event(hit.signature, said, self.log.name, number, where, stamp=exit_.stamp, episode=episode)
-            self.events.add(key, event)
+            about = hit.signature, without_secrets(said), self.log.name, number, where
+            self.events.add(key, Event(*about, stamp=stamp, episode=self.log.episode))
 
     def _place(self, line: str) -> Place:
         return place.of_line(line, stern=self.log.writers.stern)

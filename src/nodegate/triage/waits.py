@@ -26,7 +26,6 @@ _EVEN_IN_LOGS = (
 class Mismatch:
     """One step at which ranks called different collectives. `called` maps each call to its ranks; the fewest first."""
 
-    group: str
     sequence: int
     called: tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -136,7 +135,7 @@ def _wait(
         tuple(sorted(unknown)),
         first.created_s,
         only_late,
-        differing(first.group.name, sequence, calls),
+        differing(sequence, calls),
     )
 
 
@@ -203,25 +202,25 @@ def mismatch(collectives: Iterable[Collective]) -> Mismatch | None:
     for each in collectives:
         if each.rank is not None:
             steps[each.group, each.sequence].setdefault(each.rank, each)
-    for (group, sequence), ranks in sorted(steps.items(), key=lambda step: step[0][1]):
+    for (_, sequence), ranks in sorted(steps.items(), key=lambda step: step[0][1]):
         calls = {
             rank: f"{each.operation} NumelIn={each.numel_in} NumelOut={each.numel_out}"
             if each.operation in _EVEN_IN_LOGS and each.numel_in
             else each.operation
             for rank, each in ranks.items()
         }
-        if found := differing(group, sequence, calls):
+        if found := differing(sequence, calls):
             return found
     return None
 
 
-def differing(group: str, sequence: int, calls: Mapping[int, str]) -> Mismatch | None:
+def differing(sequence: int, calls: Mapping[int, str]) -> Mismatch | None:
     """What the ranks called at one step, if it is not the same."""
     called: dict[str, list[int]] = defaultdict(list)
     for rank, call in sorted(calls.items()):
         called[call].append(rank)
     rows = sorted(called.items(), key=lambda row: (len(row[1]), row[0]))
-    return Mismatch(group, sequence, tuple((call, tuple(ranks)) for call, ranks in rows)) if len(rows) > 1 else None
+    return Mismatch(sequence, tuple((call, tuple(ranks)) for call, ranks in rows)) if len(rows) > 1 else None
 
 
 def laggards(reached: Sequence[Reached], timed_out: set[int], known: set[int]) -> Laggards | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from nodegate.errors import UsageError
-from nodegate.knowledge.words import Cause, Role, Side, Text
+from nodegate.knowledge.words import Role, Side, Text
 from nodegate.triage import skew
 from nodegate.triage.clock import Stamp, zone_name
 from nodegate.triage.events import Event, Names
@@ -172,7 +172,7 @@ def _named(logs: Sequence[Log], *, kernel: bool) -> list[float]:
 def _of_job(events: Sequence[Event], named: list[float], usual: float) -> float:
     """The zone of a job that names none beside kernel logs that do: the one in which both tell of one moment."""
     timed = [(event, event.stamp) for event in events if event.stamp]
-    faults = [stamp.epoch_s for event, stamp in timed if stamp.zoned and _is_fault(event)]
+    faults = [stamp.epoch_s for event, stamp in timed if stamp.zoned and event.is_fault]
     symptoms = [stamp.epoch_s - event.ran_s for event, stamp in timed if not stamp.zoned and _is_symptom(event)]
     return next(
         (zone_s for zone_s in named if _together(faults, [when - zone_s for when in symptoms], _BESIDE_S)), usual
@@ -187,7 +187,7 @@ def _of_kernel(log: Log, events: Sequence[Event], clocks: Clocks, names: tuple[l
     named, of_job = names
     ahead_s = clocks.skew.ahead.get(log.name, 0.0)
     faults = [
-        event.stamp.epoch_s - ahead_s for event in events if event.log == log.name and event.stamp and _is_fault(event)
+        event.stamp.epoch_s - ahead_s for event in events if event.log == log.name and event.stamp and event.is_fault
     ]
     symptoms = [
         when - event.ran_s
@@ -201,11 +201,6 @@ def _of_kernel(log: Log, events: Sequence[Event], clocks: Clocks, names: tuple[l
         if _together([when - zone_s for when in faults], symptoms, within_s):
             return zone_s
     return None
-
-
-def _is_fault(event: Event) -> bool:
-    can_be = event.kind.side is Side.KERNEL and event.kind.role is Role.PRIMARY
-    return can_be and event.kind.cause in (Cause.HARDWARE, Cause.FABRIC, Cause.HOST)
 
 
 def _is_symptom(event: Event) -> bool:
