@@ -144,14 +144,12 @@ def answer(case: Case) -> Answer:
 
 def _began(root: Root) -> tuple[float | None, bool]:
     """When it began, and whether it is only known that it was after that. A kernel message beside it has the time."""
-    event = root.event or root.hang
+    event, beside = root.event or root.hang, root.beside
     if event is None:
         return (root.silent.last_s if root.silent else None), False
-    if event.after_s is None:
-        return event.began_s, False
-    if root.beside is not None and root.beside.began_s is not None and not root.beside.about:
-        return root.beside.began_s, False
-    return event.after_s, True
+    if event.after_s is not None and beside and beside.began_s is not None and not beside.about:
+        return beside.began_s, False
+    return (event.began_s, False) if event.after_s is None else (event.after_s, True)
 
 
 def _cause(root: Root, case: Case) -> tuple[Cause, bool]:
@@ -259,10 +257,8 @@ def _may_come_second(root: Root, last: Ending) -> bool:
 
 
 def _against_nodes(last: Ending, case: Case) -> bool:
-    """Whether a kernel log has any error of the job's time that is not the program's own.
-
-    A clock without a zone may be hours off: then a fault of another hour may be of the job's time.
-    """
+    """Whether a kernel log has any error of the job's time that is not the program's own."""
+    # A clock without a zone may be hours off: then a fault of another hour may be of the job's time.
     without_a_zone = {log.name for log in case.logs if log.kernel and log.zone_s is None}
     times = [each.printed_s for each in case.events if each.kind.side is Side.USER and each.printed_s is not None]
     first_s, last_s = (min(times) - _MOST_OFF_S, max(times) + _MOST_OFF_S) if times else (-math.inf, math.inf)

@@ -130,10 +130,8 @@ def earliest(found: Sequence[Event]) -> Event | None:
 
 
 def _machine_fault_near(event: Event, hard: Sequence[Event]) -> Event | None:
-    """The kernel message of the same node that explains an error without a reason, also if it came a little later.
-
-    A line without a time was put where a collective began: others wait in it before a GPU breaks.
-    """
+    """The kernel message of the same node that explains an error without a reason, also if it came a little later."""
+    # A line without a time was put where a collective began: others wait in it before a GPU breaks.
     node, within_s = event.place.node, NEAR_S if event.about else _PRINTED_LATER_S
     of_node = (each for each in hard if node and same_node(each.place.node, node) and apart(each, event) <= within_s)
     faults = [each for each in of_node if each.is_fault and each.kind.cause is not Cause.HOST]

@@ -60,10 +60,8 @@ def _before(event: Event, progress_s: float | None) -> bool:
 
 
 def _vague(event: Event, progress_s: float | None) -> bool:
-    """Whether only its look says that it is an error, and it may be from before: no failure of a job that ended.
-
-    Of an exception that must be so because nothing says when it was; a warning of NCCL may come at the start.
-    """
+    """Whether only its look says that it is an error, and it may be from before: no failure of a job that ended."""
+    # Of an exception that must be so because nothing says when it was; a warning of NCCL may come at the start.
     if not event.about or event.kind.id not in _VAGUE:
         return False
     may_be_early = event.early_s is not None and progress_s is not None and event.early_s < progress_s

@@ -267,10 +267,8 @@ def _resolved(case: Case) -> Iterator[Event]:
 
 
 def _dated(events: list[Event], case: Case) -> list[Event]:
-    """The events; to those that have a time of day alone the lines around them give the date, or the job's days.
-
-    Where nothing in the logs has a date, such times put the errors in order and are shown without one.
-    """
+    """The events; to those that have a time of day alone the lines around them give the date, or the job's days."""
+    # Where nothing in the logs has a date, such times put the errors in order and are shown without one.
     clocks = [event.clock_s for event in events if event.clock_s is not None]
     if not clocks:
         return events
@@ -306,10 +304,8 @@ def _of_day(event: Event, clock_s: float, span: tuple[float, float] | None, in_o
 
 
 def _placed(events: list[Event]) -> Iterator[Event]:
-    """The events, those without a time put where they probably belong: between the times of their neighbours.
-
-    A line before the time-outs of a hang was printed when it began, or before.
-    """
+    """The events, those without a time put where they probably belong: between the times of their neighbours."""
+    # A line before the time-outs of a hang was printed when it began, or before.
     hang = min((event.began_s for event in events if event.ran_s and event.began_s is not None), default=None)
     last = max((event.printed_s for event in events if event.printed_s is not None), default=None)
     for event in events:

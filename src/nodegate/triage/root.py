@@ -92,10 +92,8 @@ def _failed_node(last: _Last) -> Root | None:
 
 
 def _hang(last: _Last) -> Root | None:
-    """A collective hangs: ranks called different ones, or no error explains it, not even of the missing rank.
-
-    A certain first error does, whatever the ranks say after it.
-    """
+    """A collective hangs: ranks called different ones, or no error explains it, not even of the missing rank."""
+    # A certain first error does, whatever the ranks say after it.
     certain = last.event is not None and last.event.kind.role is Role.PRIMARY and last.event.kind.id not in SOFT
     if certain or (not last.time_outs and last.stall is None):
         return _error(last) if certain else None
@@ -108,11 +106,9 @@ def _hang(last: _Last) -> Root | None:
 
 
 def _last_words(missing: Sequence[int], overcome: Sequence[Event]) -> Event | None:
-    """The error of a rank that did not reach a collective, although other ranks went on for a time.
-
-    A line without a time, after which its writer printed none, may be of any moment later than the time before it:
-    iterations of another worker do not show that the job got over it.
-    """
+    """The error of a rank that did not reach a collective, although other ranks went on for a time."""
+    # A line without a time, after which its writer printed none, may be of any moment later than the time before it:
+    # iterations of another worker do not show that the job got over it.
     said = [
         event
         for event in overcome

@@ -180,10 +180,8 @@ def _of_job(events: Sequence[Event], named: list[float], usual: float) -> float:
 
 
 def _of_kernel(log: Log, events: Sequence[Event], clocks: Clocks, names: tuple[list[float], bool]) -> float | None:
-    """The zone of one kernel log without one; None if nothing speaks for another than the job's.
-
-    `names`: the zones that others name, and whether the job names its own.
-    """
+    """The zone of one kernel log without one; None if nothing speaks for another than the job's."""
+    # `names`: the zones that others name, and whether the job names its own.
     named, of_job = names
     ahead_s = clocks.skew.ahead.get(log.name, 0.0)
     faults = [

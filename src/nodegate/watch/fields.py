@@ -120,10 +120,8 @@ def _field(name: str, number: re.Match[str]) -> Field | None:
 
 @lru_cache(maxsize=1000)  # the fields of a log have few names: half of the time of its lines
 def _meaning(name: str, unit: str) -> tuple[str, float, bool]:
-    """What a number with this name and unit measures, its scale, and whether they say so.
-
-    `count`: the time of a step if it has decimals, for `time/batch: 119` is a counter.
-    """
+    """What a number with this name and unit measures, its scale, and whether they say so."""
+    # `count`: the time of a step if it has decimals, for `time/batch: 119` is a counter.
     words, units = words_of(name), words_of(unit)
     if unit.strip() == "/s":
         return "sample", 1.0, False

@@ -39,12 +39,12 @@ def headline(answer: Answer) -> str:
 
 def event(found: Slow | Silent) -> str:
     """A finding that begins or ends, as one JSON object on one line."""
-    return _json({"event": "slow" if isinstance(found, Slow) else "silent", **_fields(found)})
+    return json.dumps({"event": "slow" if isinstance(found, Slow) else "silent", **_fields(found)})
 
 
 def answer_json(answer: Answer, log: str) -> str:
     """The whole answer as one JSON object on one line; its schema is described in docs/guide/watch.md."""
-    return _json(
+    return json.dumps(
         {
             "schema": SCHEMA,
             "log": log,
@@ -92,7 +92,3 @@ def _ms(seconds: float) -> float:
     """Milliseconds; of a token's time enough figures."""
     ms = seconds * 1000
     return round(ms, 3) if ms >= 1 else float(f"{ms:.4g}")
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=True)

@@ -121,10 +121,8 @@ class Series:
         return mine
 
     def _counted(self, reading: Reading) -> Reading:
-        """Iterations that each epoch counts from 1 are counted on from those of the epochs before in this log.
-
-        An epoch is named, or the counter begins again after it has come to its end.
-        """
+        """Iterations that each epoch counts from 1 are counted on from those of the epochs before in this log."""
+        # An epoch is named, or the counter begins again after it has come to its end.
         lap, last = self._lap
         if reading.lap is not None and lap is not None:
             again = reading.lap > lap and reading.iteration <= last
