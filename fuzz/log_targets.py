@@ -11,9 +11,10 @@ from typing import IO
 from fuzz import seeds
 from fuzz.seeds import NEXT_LOG, NEXT_PATTERN
 from fuzz.target import Target, text_of
-from nodegate.triage import clock, details, launchers, place, progress, read, scan
+from nodegate.triage import clock, details, launchers, place, read, scan
 from nodegate.triage import render as triage_render
 from nodegate.triage.answer import answer
+from nodegate.triage.log import last_iteration
 from nodegate.triage.page import page as triage_page
 from nodegate.triage.reading import read as read_logs
 from nodegate.triage.remarks import Remarks
@@ -82,7 +83,7 @@ def _line_parts(data: bytes) -> None:
     assert all(each.said for each in elastic_report)  # noqa: S101
     for line in scan.interesting(data):
         scan.identifies(line.text)
-    progress.last_iteration(data, 0, len(data), TIMES)
+    last_iteration(data, 0, len(data), TIMES)
     TIMES.last(near)
     for line in text_of(data).split("\n")[:200]:
         line = line[:4000]  # noqa: PLW2901 - scan cuts there

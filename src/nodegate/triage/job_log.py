@@ -7,13 +7,12 @@ from dataclasses import replace
 from nodegate.knowledge.kernel_signatures import Hit
 from nodegate.knowledge.signatures import find
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Role, Side
-from nodegate.triage import details, held_memory, launchers, place, progress, recognised, scan
+from nodegate.triage import details, held_memory, launchers, place, recognised, scan
 from nodegate.triage.clock import Stamp
 from nodegate.triage.events import Event, Events, template
 from nodegate.triage.grep import Positions
-from nodegate.triage.log import Log
+from nodegate.triage.log import Iteration, Log, last_iteration
 from nodegate.triage.place import Place
-from nodegate.triage.progress import Iteration
 from nodegate.triage.read import text_of
 from nodegate.triage.secrets import without_secrets
 
@@ -293,4 +292,4 @@ class JobLogReader:
         self.log.iteration = found
 
     def _iteration(self, chunk: bytes, start: int, end: int) -> Iteration | None:
-        return progress.last_iteration(chunk, start, end, self.log.times, stern=self.log.writers.stern)
+        return last_iteration(chunk, start, end, self.log.times, stern=self.log.writers.stern)
