@@ -45,7 +45,7 @@ _OF_ONE_FAULT_S = 60.0  # within which the errors of switches belong to a GPU th
 # A trainer computes a step again that gave no number, and says what came of it.
 _COMPUTED_AGAIN = frozenset(("rerun_other_gpu", "rerun_not_reproducible", "rerun_undecided", "sdc_replay"))
 _NO_NUMBER = frozenset(("nan_gradient", "nan_loss"))
-_XID = re.compile(r"xid_[0-9]{1,5}")
+XID = re.compile(r"xid_[0-9]{1,5}")
 
 
 def candidates(case: Case, ending: Ending, time_outs: Sequence[Event]) -> list[Event]:
@@ -154,7 +154,7 @@ def _times_of_xids(found: Sequence[Event]) -> dict[tuple[str, str, int], list[fl
     """
     began_s: dict[tuple[str, str, int], list[float]] = {}
     for event in found:
-        if event.began_s is None or not _XID.fullmatch(event.kind.id):
+        if event.began_s is None or not XID.fullmatch(event.kind.id):
             continue
         code, node = int(event.kind.id[4:]), without_domain(event.place.node)
         code = code if code in tables.xids() else _NOT_IN_THE_TABLE
@@ -172,7 +172,7 @@ def _is_after(event: Event, began_s: Mapping[tuple[str, str, int], Sequence[floa
     if event.kind.id.startswith("sxid_"):
         lost_s = began_s.get((node, _ANY_DEVICE, FELL_OFF_THE_BUS), ())
         return _any_within(lost_s, when - _OF_ONE_FAULT_S, when + _OF_ONE_FAULT_S)
-    codes = _codes_before(int(event.kind.id[4:])) if _XID.fullmatch(event.kind.id) else ()
+    codes = _codes_before(int(event.kind.id[4:])) if XID.fullmatch(event.kind.id) else ()
     times = (began_s.get((node, event.device, code), ()) for code in codes)
     return any(_any_within(each, when - INCIDENT_S, when + SLACK_S) for each in times)
 

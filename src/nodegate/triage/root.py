@@ -218,11 +218,9 @@ def _suspected(root: Root, case: Case) -> Root:
     said = [blamed] if blamed.kind.side is Side.KERNEL else []
     if not said and event.kind.id.startswith("cuda_"):
         said = suspect_gpu.of_rank(case.events, event)
-    counted = suspect_gpu.counted(case.events) if said else {}
-    for each in {(one.place.node, one.device): one for one in reversed(said) if one.device}.values():
-        if found := suspect_gpu.suspicion(counted, each):
-            return replace(root, suspicion=found, beside=each)
-    return root
+    gpus = {(one.place.node, one.device): one for one in reversed(said) if one.device}
+    found = suspect_gpu.suspicion(case.events, gpus.values()) if gpus else None
+    return replace(root, suspicion=found[0], beside=found[1]) if found else root
 
 
 def _blame(root: Root, ending: Ending) -> Root:
