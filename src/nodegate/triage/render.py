@@ -83,9 +83,8 @@ def facts(answer: Answer, language: str, *, most_why: int = 100) -> list[tuple[s
         option = answer.advice.exclude  # how to start the job without the nodes whose fault is sure
         en, zh = f"; restart the job without it (Slurm: {option})", f"；重启作业时排除该节点（Slurm：{option}）"
         rows += [(labels["do"], answer.action.of(language) + (Text(en, zh).of(language) if option else ""))]
-    rows += [
-        (labels["line"], f"{each.log}:{each.line}: {cut(each.text, _WIDTH)}") for each in answer.worth[:_MOST_WORTH]
-    ]
+    worth = (f"{each.log}:{each.line}: {cut(each.text, _WIDTH)}" for each in answer.worth[:_MOST_WORTH])
+    rows += [(labels["line"], each) for each in worth]
     if answer.iteration is not None:
         rows += [(labels["last"], _progress(answer.iteration, answer).of(language))]
     return [*rows, (labels["read"], read_line(answer, language))]
