@@ -7,8 +7,6 @@ longer than MOST_CPU_S of processor time is ended, and the pattern is refused if
 import re
 import signal
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from nodegate.errors import UsageError
 from nodegate.watch.reading import GROUPS, Reading, reading
@@ -46,9 +44,10 @@ class OwnPattern:
             UsageError: the pattern repeatedly took too long.
         """
         line = line[:MOST_CHARACTERS]
+        before = signal.signal(signal.SIGVTALRM, _ring)  # the engine looks for signals while it tries
         try:
-            with _at_most(MOST_CPU_S):
-                found = self._pattern.search(line)
+            signal.setitimer(signal.ITIMER_VIRTUAL, MOST_CPU_S)
+            found = self._pattern.search(line)
         except _TooLongError:
             self._timeouts += 1
             if self._timeouts < MOST_TIMEOUTS:
@@ -57,6 +56,9 @@ class OwnPattern:
                 f"--pattern takes more than {MOST_CPU_S} s for a line of {len(line)} characters",
                 hint="do not nest repetitions, and use [^|]* in place of .*",
             ) from None
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, before)
         return reading("pattern", found.groupdict()) if found else None
 
 
@@ -64,17 +66,5 @@ class _TooLongError(Exception):
     pass
 
 
-@contextmanager
-def _at_most(cpu_s: float) -> Iterator[None]:
-    """Ends a match by a signal (the engine looks for signals while it tries)."""
-
-    def ring(_number: int, _frame: object) -> None:
-        raise _TooLongError
-
-    before = signal.signal(signal.SIGVTALRM, ring)
-    try:
-        signal.setitimer(signal.ITIMER_VIRTUAL, cpu_s)
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+def _ring(_number: int, _frame: object) -> None:
+    raise _TooLongError
