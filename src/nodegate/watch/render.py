@@ -13,7 +13,7 @@ MOST_LINES = 50  # of slow times and silences that the text shows
 
 
 def text(answer: Answer, log: str, language: str = "en", *, found: bool = True) -> Iterable[str]:
-    """The result, the worst first, without what was `found` if it was told before; the last line is the answer."""
+    """The result, the worst first, without what was `found` if it was printed before; the last line is the answer."""
     every: list[Slow | Silent] = [*answer.slow, *answer.silent] if found else []
     yield from (each.line for each in every[-MOST_LINES:])
     if len(every) > MOST_LINES:
