@@ -56,32 +56,6 @@ class JobLogReader:
 
     def feed(self, chunk: bytes) -> None:
         """Read the next chunk."""
-        self._chunk(chunk)
-        self.log.lines += chunk.count(b"\n")
-        self.log.size_bytes += len(chunk)
-        self.earlier, self.before = self.before, chunk
-
-    def end(self) -> None:
-        """Weigh how the log ends."""
-        if not self.open:
-            self._progress(self.before, 0, len(self.before))
-        more = self.earlier[-_TAIL_BYTES:] if len(self.before) < _TAIL_BYTES else b""
-        tail = text_of((more + self.before)[-_TAIL_BYTES:])
-        self.log.last = self.log.times.last(tail[-_HEAD_BYTES:])
-        self.log.writers.end(tail, self.log.times)
-        self.before = self.earlier = b""
-        most = recognised.LAST_LINES_OF_MANY if len(self.log.writers.by_name) > 1 else recognised.LAST_LINES
-        self.log.tail = recognised.Tail(
-            self.log.name,
-            self.log.lines,
-            "\n".join(tail.split("\n")[-most:]),
-            self._place,
-            self.log.times.first,
-            lambda text: self._look_up(text)[0] is not None,
-        )
-        self.events.hold(self.log.tail)
-
-    def _chunk(self, chunk: bytes) -> None:
         start = self.log.size_bytes
         if not start:
             head = text_of(chunk[:_HEAD_BYTES])
@@ -117,6 +91,29 @@ class JobLogReader:
             self._event(chunk, line, number, hit, text)
         if self.open:
             self._progress(chunk, mark, len(chunk))
+        self.log.lines += chunk.count(b"\n")
+        self.log.size_bytes += len(chunk)
+        self.earlier, self.before = self.before, chunk
+
+    def end(self) -> None:
+        """Weigh how the log ends."""
+        if not self.open:
+            self._progress(self.before, 0, len(self.before))
+        more = self.earlier[-_TAIL_BYTES:] if len(self.before) < _TAIL_BYTES else b""
+        tail = text_of((more + self.before)[-_TAIL_BYTES:])
+        self.log.last = self.log.times.last(tail[-_HEAD_BYTES:])
+        self.log.writers.end(tail, self.log.times)
+        self.before = self.earlier = b""
+        most = recognised.LAST_LINES_OF_MANY if len(self.log.writers.by_name) > 1 else recognised.LAST_LINES
+        self.log.tail = recognised.Tail(
+            self.log.name,
+            self.log.lines,
+            "\n".join(tail.split("\n")[-most:]),
+            self._place,
+            self.log.times.first,
+            lambda text: self._look_up(text)[0] is not None,
+        )
+        self.events.hold(self.log.tail)
 
     def _look_up(self, line: str) -> tuple[Hit | None, str]:
         """What the line is, and its text without prefixes."""
