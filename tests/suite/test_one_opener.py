@@ -19,7 +19,7 @@ DATABASE = "sqlite3.connect"
 OWN = "a file of the installation"
 EXCEPTIONS = {
     ("knowledge/tables.py", "resources.files(__package__).joinpath(name).read_text"): OWN,
-    ("job/prometheus.py", "opener(self.access.ca_file).open"): "a connection",
+    ("job/prometheus.py", "opener(access.ca_file).open"): "a connection",
     ("notices/http.py", "opener().open"): "a connection",
     ("job/tables.py", "resources.files(__package__).joinpath(name).read_text"): OWN,
     ("node_program.py", "file.read_text"): OWN,
