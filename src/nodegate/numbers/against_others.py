@@ -26,7 +26,7 @@ from nodegate.numbers.comparison import (
 from nodegate.numbers.parts import OF_BATCH, Batch, Split
 from nodegate.numbers.quantities import FAR, LOW, TOGETHER
 from nodegate.numbers.spread import reach
-from nodegate.records.finding import AT_LEAST, Limit, LimitKind, NumberLimit
+from nodegate.records.finding import AT_LEAST, Limit, LimitKind
 from nodegate.records.verdict import Verdict
 
 UNSTEADY = "unsteady"
@@ -68,7 +68,7 @@ def fleet(
         )
     found = _by_fleet(metric, value, group, margins)
     if found.verdict is not Verdict.PASS and batches:
-        lifted = value * math.prod(batch.factor for batch in batches)
+        lifted = value * math.prod(batch.rest / batch.median for batch in batches)
         if _by_fleet(metric, lifted, group, margins).verdict is Verdict.PASS:
             said = f"as the other nodes of {' and of '.join(batch.name for batch in batches)}"
             return replace(found, verdict=Verdict.PASS, said=said, limit=None)
@@ -103,7 +103,11 @@ def _by_fleet(metric: Metric, value: float, group: PeerGroup, margins: Margins) 
     if behind_by > most:
         return Comparison(Verdict.WARN if metric.unit in HINTS else Verdict.FAIL, "fleet", behind, limit)
     if group.split and _in_slow_part(metric, value, group.split, margins):
-        return _in_two_parts(metric, group.split, limit)
+        split = group.split
+        said = f"one of {split.slow_nodes} slow nodes at about {shown(split.slow, metric.unit)}, while "
+        said += f"{split.fast_nodes} reach about {shown(split.fast, metric.unit)}"
+        said += ": the median hides them" if split.slow_nodes >= split.fast_nodes else ""
+        return Comparison(Verdict.WARN, "fleet", said, limit)
     rough = metric.unit in HINTS or metric.unit == "µs"  # small differences are of no interest
     doubts = {
         ", which their spread may explain": behind_by > max(least, doubtful),
@@ -129,13 +133,6 @@ def _in_slow_part(metric: Metric, value: float, split: Split, margins: Margins) 
     floor = floor_of(metric, split.fast, margins.fleet_floor, margins)
     apart, behind_by = worse_by(metric, split.slow, split.fast), worse_by(metric, value, split.fast)
     return apart > floor and behind_by > max(apart / 2, reach(margins.fleet_warned) * split.inside)
-
-
-def _in_two_parts(metric: Metric, split: Split, limit: NumberLimit) -> Comparison:
-    slow, fast = shown(split.slow, metric.unit), shown(split.fast, metric.unit)
-    said = f"one of {split.slow_nodes} slow nodes at about {slow}, while {split.fast_nodes} reach about {fast}"
-    said += ": the median hides them" if split.slow_nodes >= split.fast_nodes else ""
-    return Comparison(Verdict.WARN, "fleet", said, limit)
 
 
 def _few(metric: Metric, value: float, others: FewPeers, margins: Margins) -> Comparison | None:
@@ -249,9 +246,8 @@ def place(metric: Metric, value: float, slot: Slot | None, margins: Margins) -> 
     said += f"{100 * (1 - slot.median / slot.others):.1f} % below the {shown(slot.others, metric.unit)} of "
     said += f"{slot.places} other places of the same nodes"
     bound = round(slot.others * (1 - margins.inside_floor), 6)
-    return Comparison(
-        Verdict.WARN, "slot", said, Limit(bound, metric.unit, "the other places", AT_LEAST, LimitKind.FLEET)
-    )
+    limit = Limit(bound, metric.unit, "the other places", AT_LEAST, LimitKind.FLEET)
+    return Comparison(Verdict.WARN, "slot", said, limit)
 
 
 def steady(metric: Metric, value: float, group: PeerGroup | NoPeers, margins: Margins) -> Comparison | None:

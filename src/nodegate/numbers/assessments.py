@@ -19,7 +19,7 @@ from nodegate.numbers.parts import OF_BATCH, Batch
 from nodegate.numbers.past import Past, Pasts
 from nodegate.numbers.past import history as by_past
 from nodegate.numbers.peers import Earlier, Measured, NodePeers, Peers
-from nodegate.numbers.quantities import key_of_devices, node_figures
+from nodegate.numbers.quantities import OF, node_figures
 from nodegate.records import part
 from nodegate.records.finding import AnyLimit, Limit
 from nodegate.records.verdict import Verdict, worst
@@ -190,7 +190,7 @@ def assessments(
     Raises:
         NotJudged: the baseline lacks a margin (measured.*).
     """
-    margins = Margins.of(baseline).for_a_look() if for_a_look else Margins.of(baseline)
+    margins = replace(Margins.of(baseline), looking=for_a_look)  # whether it is about more looks
     bounds = [(metric, physics(metric, baseline)) for metric in metrics]
     alike: defaultdict[object, list[Metric]] = defaultdict(list)
     like: defaultdict[object, list[str]] = defaultdict(list)
@@ -222,7 +222,8 @@ def _of_the_whole(
     for figure in figures:
         group, least = peers.group(figure, margins), of_a_node(figure, right(baseline, figure.name), margins)
         if isinstance(group, PeerGroup) or group.few or least:
-            past = pasts[key_of_devices(figure)].of_node(figure, group, margins)
+            devices = replace(figure, conditions={name: it for name, it in figure.conditions.items() if name != OF})
+            past = pasts[devices.key].of_node(figure, group, margins)
             beside = Beside(history=past, batches=peers.peers.batches(peers.node, figure, margins))
             found = assess(figure, least, group, margins, beside)
             if found.verdict in _SAID or found.kept or (margins.looking and found.again):
@@ -282,15 +283,17 @@ def suspects(
 
     `bounds` says what physics allows on each node, where that is not what its platform says.
     """
-    peers, best = Peers.of(measured), _best_pairs(measured)
+    peers, best = Peers.of(measured), dict[object, float]()
+    for platform, metrics in measured.values():
+        for pair in _pairs(metrics):
+            best[platform, pair.key] = max(pair.judged, best.get((platform, pair.key), pair.judged))
     anyone = any(metrics for _, metrics in measured.values())
     found: dict[str, tuple[Doubt, ...]] = {}
     for node, (platform, metrics) in measured.items():
         of_node, physics = peers.of_node(node, earlier(node)), (bounds or {}).get(node, of_platform)
         try:
-            judged = list(
-                assessments(metrics, baseline=baselines[node], peers=of_node, physics=physics, for_a_look=True)
-            )
+            found_of = assessments(metrics, baseline=baselines[node], peers=of_node, physics=physics, for_a_look=True)
+            judged = list(found_of)
         except NotJudged:
             judged = []
         doubts = [Doubt(metric, each.enough) for metric, each in judged if each.again or each.verdict in _SAID]
@@ -309,15 +312,6 @@ def with_their_like(found: Suspects, measured: Measured) -> dict[str, tuple[Doub
     """
     doubted = {measured[node][0] for node in found if node in measured}
     return {**{node: () for node, (platform, _) in measured.items() if platform in doubted}, **found}
-
-
-def _best_pairs(measured: Measured) -> Mapping[object, float]:
-    """The best pair of nodes of each kind."""
-    found: dict[object, float] = {}
-    for platform, metrics in measured.values():
-        for each in _pairs(metrics):
-            found[platform, each.key] = max(each.judged, found.get((platform, each.key), each.judged))
-    return found
 
 
 def _pairs(metrics: Iterable[Metric]) -> Iterator[Metric]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
@@ -61,24 +61,19 @@ class Margins:
             NotJudged: one is missing: without it a comparison would pass everything.
             UsageError: one is no positive number.
         """
-        found = {each.name: _margin(baseline, each.name) for each in fields(Margins) if each.name != "looking"}
+        found: dict[str, float] = {}
+        for name in (each.name for each in fields(Margins) if each.name != "looking"):
+            key = f"measured.{name}" if name in _PLAIN else f"measured.{name}_percent"
+            limit = baseline.number(key)
+            if not limit.value > 0:
+                said, hint = f"{key} must be a number above 0, not {limit.value!r}", f"it comes from {limit.source}"
+                raise UsageError(said, hint=hint)
+            found[name] = limit.value if name in _PLAIN else limit.value / 100
         found["fleet_warned"] /= _OF_A_NODE
         return Margins(**found)  # type: ignore[arg-type]  # all but `looking` are numbers
 
-    def for_a_look(self) -> Margins:
-        """Those by which a node is measured again."""
-        return replace(self, looking=True)
-
 
 _PLAIN = frozenset({"peers_min", "fleet_z", "temperature_floor_c", "past_z"})  # keys that are not in per cent
-
-
-def _margin(baseline: Baseline, name: str) -> float:
-    key = f"measured.{name}" if name in _PLAIN else f"measured.{name}_percent"
-    limit = baseline.number(key)
-    if not limit.value > 0:
-        raise UsageError(f"{key} must be a number above 0, not {limit.value!r}", hint=f"it comes from {limit.source}")
-    return limit.value if name in _PLAIN else limit.value / 100
 
 
 @dataclass(slots=True)  # not frozen: a fleet has half a million

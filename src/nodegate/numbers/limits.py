@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, cast
 
 from nodegate.baseline.entry import Entry
 from nodegate.baseline.entry import is_plain_number as is_number
@@ -143,12 +143,13 @@ def by_baseline(
     limit, reference, wrong = _limit(right), right.value, ""
     if right.unit != metric.unit:
         wrong = f"measured in {metric.unit}, and the baseline is in {right.unit or 'no unit'} ({limit.source})"
-    elif not is_number(reference) or not _is_number_limit(limit) or right.direction == "equal":
+    elif not is_number(reference) or not is_number(limit.value) or right.direction == "equal":
         wrong = f"the baseline asks for exactly {reference}, which no measurement gives ({limit.source})"
     elif _slipped(value, reference, group):
         return _slip(metric, value, reference, limit)
     else:
-        return _held(metric, value, limit, right, isinstance(group, PeerGroup), margins)
+        held_to = cast("NumberLimit", limit)
+        return _held(metric, value, held_to, right, isinstance(group, PeerGroup), margins)
     return Comparison(Verdict.ERROR, "baseline", wrong, limit)
 
 
@@ -192,10 +193,6 @@ def too_good(metric: Metric, right: Stored, top: float, whose: str, *, judged: f
 
 def _limit(right: Entry | AnyLimit) -> AnyLimit:
     return right.limit if isinstance(right, Entry) else right
-
-
-def _is_number_limit(limit: AnyLimit) -> TypeGuard[NumberLimit]:
-    return is_number(limit.value)
 
 
 def _fits(value: float, reference: float) -> bool:

@@ -16,8 +16,6 @@ from nodegate.records.verdict import Verdict
 from nodegate.verdicts import Verdicts
 
 ADD_A_LIMIT = "add a limit for this platform: nodegate baseline learn, or --baseline"
-_NOTHING = "no number was measured"
-_NOTHING_STEP = "see the evidence file of the measurement for what the tool said"
 _MEASURE = "look at the evidence file and at the baseline; one of the two is wrong"
 _COLLECTIVE = "nccl."
 _GROUPS = {"pair": "with one other node", "rack": "in the rack", "fleet": "over the fleet"}
@@ -39,7 +37,8 @@ def judge(
         NotJudged: the baseline lacks a margin (measured.*).
     """
     if not metrics:
-        verdicts.cannot(_NOTHING, next_step=_NOTHING_STEP)
+        step = "see the evidence file of the measurement for what the tool said"
+        verdicts.cannot("no number was measured", next_step=step)
     for metric, found in assessments(metrics, baseline=baseline, peers=peers, physics=physics):
         verdicts.add(finding_of(metric, found, remedy=remedy))
         add_proof(verdicts, metric, found)
@@ -49,9 +48,8 @@ def add_proof(verdicts: Verdicts, metric: Metric, found: Assessment) -> None:
     """A part that is only warned of, and keeps its own absolute limit, says so: a warning proves no claim."""
     by_others = found.limit is not None and (found.whole or not found.limit.kind.is_absolute)
     if found.verdict is Verdict.WARN and by_others and found.kept is not None:
-        whose, quantity, value = part_of(metric), quantity_of(metric), round(found.value, DIGITS)
-        proof = Finding(whose, Verdict.PASS, quantity, observed=value, unit=metric.unit, limit=found.kept)
-        verdicts.add(proof)
+        whose, value = part_of(metric), round(found.value, DIGITS)
+        verdicts.add(Finding(whose, Verdict.PASS, quantity_of(metric), value, metric.unit, found.kept))
 
 
 def finding_of(metric: Metric, found: Assessment, *, remedy: str, quantity: str = "", note: str = "") -> Finding:
@@ -64,6 +62,7 @@ def finding_of(metric: Metric, found: Assessment, *, remedy: str, quantity: str 
     error = found.verdict is Verdict.ERROR
     actions = {Verdict.ERROR: _MEASURE, Verdict.NOT_JUDGED: ADD_A_LIMIT}
     is_figure = OF in metric.conditions and found.verdict is Verdict.PASS  # no value of a device, beside theirs
+    most = f"most in {words(found.worst)}" if found.worst else ""
     return Finding(
         part_of(metric),
         found.verdict,
@@ -72,16 +71,12 @@ def finding_of(metric: Metric, found: Assessment, *, remedy: str, quantity: str 
         unit=metric.unit,
         limit=found.limit,
         text=_text(metric, quantity, found),
-        note="" if error or found.is_of_batch else "; ".join(filter(None, (found.note, _most(found), note))),
+        note="" if error or found.is_of_batch else "; ".join(filter(None, (found.note, most, note))),
         action=actions.get(found.verdict, remedy),
         code=found.code,
         metric="" if is_figure else metric.name,
         share=found.share,
     )
-
-
-def _most(found: Assessment) -> str:
-    return f"most in {words(found.worst)}" if found.worst else ""
 
 
 def _text(metric: Metric, quantity: str, found: Assessment) -> str:

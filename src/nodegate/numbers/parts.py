@@ -139,11 +139,6 @@ class Batch:
         return abs(self.rest - self.median) / abs(self.rest)
 
     @property
-    def factor(self) -> float:
-        """What makes a value of the batch one of the rest."""
-        return self.rest / self.median
-
-    @property
     def name(self) -> str:
         """What it is called, by what sets it apart."""
         more = self.names[1:_MOST_NAMES]
@@ -204,7 +199,7 @@ def find_batches(
         batch = Batch(group.names, *counts, best.median, best.rest, best.bound, unequal=not its & theirs)
         for place in np.flatnonzero(slow):
             found[names[place]].append(batch)
-        array = np.where(slow, array * batch.factor, array)
+        array = np.where(slow, array * (batch.rest / batch.median), array)
         search.groups.remove(group)
     return {name: tuple(batches) for name, batches in found.items()}
 

@@ -168,10 +168,9 @@ class _Loss(NamedTuple):
 
 def _lost(metric: Metric, value: float, past: Past, margins: Margins) -> Comparison | None:
     """What the device has lost since it was accepted; None where nothing certain."""
-    losses = [loss for loss in _losses(metric, value, past, margins) if loss.sigmas > _sure(past, margins)]
-    if not losses:
+    loss = max(_losses(metric, value, past, margins), key=lambda each: each.sigmas, default=None)
+    if loss is None or loss.sigmas <= _sure(past, margins):
         return None
-    loss = max(losses, key=lambda each: each.sigmas)
     first = f"first {loss.of_first} runs" if loss.of_first > 1 else "first run"
     behind = f"{gap(metric, loss.newest, loss.first)} that of its {first} ({shown(loss.first, metric.unit)})"
     said = f"the mean of its newest {loss.of_newest} runs is {behind}"

@@ -119,9 +119,10 @@ class Peers:
             few = f"only {others + 1} launch{'es' if others else ''} over so many nodes of platform {platform}"
             return NoPeers(f"{few} ({needed:g} are needed to compare)", pool.values_of_others(whose))
         alike = self._alike.get(without(key_of(platform, metric), *SOFTWARE, OF), ())
-        found = self._group(self._union(alike), node, metric, margins, statistic) if len(alike) > 1 else None
-        if found is not None:
-            return replace(found, unequal=_unlike(alike, metric))
+        if len(alike) > 1:
+            union = self._unions.get(alike[0]) or self._unions.setdefault(alike[0], Quantity.of_all(alike))
+            if found := self._group(union, node, metric, margins, statistic):
+                return replace(found, unequal=_unlike(alike, metric))
         return NoPeers(
             f"only {counted(others + 1, 'node')} of platform {platform} measured it in the same way"
             f" ({needed:g} are needed to compare)",
@@ -176,9 +177,6 @@ class Peers:
         elif len(metric.values) > 1:  # the best of several
             noise, told = max(_OF_BEST * noise, stdev(metric.values) / abs(median(metric.values) or 1)), math.inf
         return FewPeers(values, math.hypot(between, noise), freedom if between > noise else told or math.inf)
-
-    def _union(self, alike: Sequence[Quantity]) -> Quantity:
-        return self._unions.get(alike[0]) or self._unions.setdefault(alike[0], Quantity.of_all(alike))
 
     def inside(self, metric: Metric, node: str) -> tuple[float, float, int]:
         """How far good devices lie from the others of their node: the spread, its degrees of freedom, of how many.

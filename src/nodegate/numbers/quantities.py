@@ -256,18 +256,12 @@ def node_figures(metrics: Sequence[Metric]) -> list[Metric]:
     for metric in metrics:
         if metric.device and metric.unit in _DEVICES:
             alike[metric.key].append(metric)
-    return [_figure(group) for group in alike.values() if len(group) >= _MIN_DEVICES]
-
-
-def _figure(group: Sequence[Metric]) -> Metric:
-    values = tuple(map(median, zip(*(metric.values for metric in group), strict=False)))
-    conditions = {**group[0].conditions, OF: str(len(group))}
-    return replace(group[0], values=values, device="", conditions=conditions, launch="", over_runs={})
-
-
-def key_of_devices(figure: Metric) -> object:
-    """The key of the devices that a figure is the median of."""
-    return replace(figure, conditions={name: it for name, it in figure.conditions.items() if name != OF}).key
+    found = []
+    for group in (each for each in alike.values() if len(each) >= _MIN_DEVICES):
+        values = tuple(map(median, zip(*(metric.values for metric in group), strict=False)))
+        conditions = {**group[0].conditions, OF: str(len(group))}
+        found.append(replace(group[0], values=values, device="", conditions=conditions, launch="", over_runs={}))
+    return found
 
 
 class Joined(NamedTuple):

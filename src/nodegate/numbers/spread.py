@@ -232,11 +232,6 @@ class Pool:
             rank += rank >= place
         return self._sorted[rank]
 
-    def residuals_without(self, node: str) -> list[float]:
-        """How far each value of the others lies from their median, as a part of it."""
-        middle = self.median_without(node) if self.others(node) else 0.0
-        return [value / middle - 1.0 for value in self.values_of_others(node)] if middle else []
-
 
 class Spread:
     """How far good values lie apart, from all slots together: seven values tell it badly, eight times seven well."""
@@ -250,7 +245,10 @@ class Spread:
         """The spread as a part of the median, and its degrees of freedom; of few values without this node's own."""
         left_out = node if self.count <= FEW else ""
         if left_out not in self._known:
-            residuals = [each for pool in self._pools for each in pool.residuals_without(left_out)]
+            residuals: list[float] = []  # how far each value of the others lies from their median, as a part of it
+            for pool in self._pools:
+                middle = pool.median_without(left_out) if pool.others(left_out) else 0.0
+                residuals += [value / middle - 1.0 for value in pool.values_of_others(left_out)] if middle else []
             pools = max(len(self._pools), 1)
             self._known[left_out] = (
                 around_median(len(residuals) / pools) * scale(residuals),
