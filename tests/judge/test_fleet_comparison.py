@@ -6,8 +6,9 @@ import pytest
 
 from fuzz.growth import cpu_s
 from nodegate.errors import NotJudged
-from nodegate.judge.fleet import Difference, DriftRow, Fleet
+from nodegate.judge.fleet import Difference, Fleet
 from nodegate.records import part
+from nodegate.records.run import Drift
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown, Why
 
@@ -79,11 +80,9 @@ def test_platforms_are_not_mixed():
 
 def test_the_drift_table_names_the_nodes_of_each_odd_value():
     odd = fleet({"a": "550", "b": "550", "c": "550", "d": "535", "e": "535", "f": "580", "g": UNREAD})
-    assert odd.drift() == (
-        DriftRow("p", "driver", "", 0, 6, {"535": ("d", "e"), "550": ("a", "b", "c"), "580": ("f",)}),
-    )
+    assert odd.drift() == (Drift("p", "driver", "", 0, 6, {"535": ("d", "e"), "550": ("a", "b", "c"), "580": ("f",)}),)
     clear = fleet({"a": "550", "b": "550", "c": "550", "d": "535"})
-    assert clear.drift() == (DriftRow("p", "driver", "550", 3, 4, {"535": ("d",)}),)
+    assert clear.drift() == (Drift("p", "driver", "550", 3, 4, {"535": ("d",)}),)
 
 
 def test_hostile_values_cannot_make_the_message_long():

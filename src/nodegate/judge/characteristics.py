@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import median_low
 
@@ -9,20 +10,14 @@ from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.facts import NodeFacts
 from nodegate.kernel_log.fleet import LogTraits, log_traits
 from nodegate.node import Node
-from nodegate.probe.driver import Driver
-from nodegate.probe.gpu import Gpu, Gpus
-from nodegate.probe.host import Host
-from nodegate.probe.mounts import Disks
-from nodegate.probe.rdma import Rdma
+from nodegate.probe.gpu import Gpu
 from nodegate.probe.readings import mapped
-from nodegate.probe.services import Services
-from nodegate.probe.software import Software
 from nodegate.records.part import Kind, Parts
 from nodegate.subjects.fabric import domain_of
 from nodegate.subjects.host import installed_gib
 from nodegate.subjects.rdma import is_active, roce_gid
 from nodegate.subjects.upkeep import rail_traits, traits
-from nodegate.unknown import Known, Unknown, Why
+from nodegate.unknown import Known, Unknown, Why, value_or
 
 MAX_TEXT = 200
 _MODULES = ("nvidia_uvm", "nvidia_peermem", "gdrdrv", "ib_uverbs", "ib_umad", "rdma_cm", "mlx5_ib")
@@ -105,18 +100,9 @@ def characteristics(facts: NodeFacts) -> Characteristics:
     Values that differ between the devices of one node are joined: "96.00.61.00.01 + 96.00.74.00.11".
     """
     found: dict[str, Known[str]] = {}
-    found.update(_of(lambda: _gpus(facts.gpus)))
-    found.update(_of(lambda: _driver(facts.driver)))
-    found.update(_of(lambda: _services(facts.services)))
-    found.update(_of(lambda: _host(facts.host)))
-    found.update(_of(lambda: _cpus(facts)))
-    found.update(_of(lambda: _rdma(facts.rdma)))
-    found.update(_of(lambda: _roce(facts)))
-    found.update(_of(lambda: _modules(facts.host.modules)))
-    found.update(_of(lambda: {"disks": _disks(facts.disks)}))
-    found.update(_of(lambda: _software(facts.software)))
-    found.update(_of(lambda: traits(facts)))
-    found.update(_of(lambda: rail_traits(facts)))
+    for read in _READERS:
+        with suppress(CannotMeasure, NotApplicable):  # nothing where the node did not give the fact
+            found |= read(facts)
     cut = {name: value if isinstance(value, Unknown) else value[:MAX_TEXT] for name, value in found.items()}
     return Characteristics(cut, log_traits(facts), clock_skew(facts), _domain(facts))
 
@@ -128,15 +114,9 @@ def _domain(facts: NodeFacts) -> str | None:
         return None
 
 
-def _of(read: Callable[[], Mapping[str, Known[str]]]) -> Mapping[str, Known[str]]:
-    """What one fact gives; nothing where the node did not give the fact."""
-    try:
-        return read()
-    except (CannotMeasure, NotApplicable):
-        return {}
+def _gpus(facts: NodeFacts) -> Mapping[str, Known[str]]:
+    gpus = facts.gpus
 
-
-def _gpus(gpus: Gpus) -> Mapping[str, Known[str]]:
     def each(read: Callable[[Gpu], Known[str]]) -> Known[str]:
         return _joined(read(gpu) for gpu in gpus.devices)
 
@@ -161,46 +141,41 @@ def _gsp(gpu: Gpu) -> Known[str]:
     return "on" if isinstance(gpu.gsp_firmware, Unknown) else f"on ({gpu.gsp_firmware})"
 
 
-def _driver(driver: Driver) -> Mapping[str, Known[str]]:
-    flavour = driver.open_kernel_module
-    if isinstance(flavour, Unknown):
-        return {"kernel module": flavour}
-    return {"kernel module": "open" if flavour else "proprietary"}
+def _driver(facts: NodeFacts) -> Mapping[str, Known[str]]:
+    return {
+        "kernel module": mapped(facts.driver.open_kernel_module, lambda is_open: "open" if is_open else "proprietary")
+    }
 
 
-def _services(services: Services) -> Mapping[str, Known[str]]:
-    version = services.fabric_manager_version
+def _services(facts: NodeFacts) -> Mapping[str, Known[str]]:
+    version = facts.services.fabric_manager_version
     absent = isinstance(version, Unknown) and version.why is Why.MISSING
     return {"fabric manager version": _NONE if absent else version}
 
 
-def _host(host: Host) -> Mapping[str, Known[str]]:
+def _host(facts: NodeFacts) -> Mapping[str, Known[str]]:
+    host = facts.host
     return {
         "kernel": host.kernel_release,
         "operating system": host.os_name,
         "BIOS version": host.bios_version,
         "server model": host.product,
         "CPU model": host.cpu_model,
-        "memory": _installed(host.memory_total_bytes),
+        "memory": mapped(installed_gib(host.memory_total_bytes), lambda gib: f"{gib} GiB"),
     }
 
 
 def _cpus(facts: NodeFacts) -> Mapping[str, Known[str]]:
-    nodes = facts.cpus.numa_nodes
     return {
-        "CPU sockets": _counted(facts.host.cpu_sockets),
-        "CPU cores online": _counted(facts.cpus.cores),
-        "NUMA nodes": nodes if isinstance(nodes, Unknown) else str(len(nodes)),
+        "CPU sockets": mapped(facts.host.cpu_sockets, str),
+        "CPU cores online": mapped(facts.cpus.cores, str),
+        "NUMA nodes": mapped(facts.cpus.numa_nodes, lambda nodes: str(len(nodes))),
     }
 
 
-def _counted(count: Known[int]) -> Known[str]:
-    return count if isinstance(count, Unknown) else str(count)
-
-
-def _rdma(rdma: Rdma) -> Mapping[str, Known[str]]:
+def _rdma(facts: NodeFacts) -> Mapping[str, Known[str]]:
     by_type: dict[str, list[Known[str]]] = {}
-    for device in rdma.devices:
+    for device in facts.rdma.devices:
         if not isinstance(device.hca_type, Unknown):
             by_type.setdefault(device.hca_type, []).append(device.firmware)
     models: dict[str, Known[str]] = {"NIC models": _joined(by_type)}
@@ -221,34 +196,29 @@ def _roce(facts: NodeFacts) -> Mapping[str, Known[str]]:
     return {name: _joined(values) for name, values in sorted(found.items())}
 
 
-def _modules(loaded: Mapping[str, str]) -> Mapping[str, Known[str]]:
+def _modules(facts: NodeFacts) -> Mapping[str, Known[str]]:
     """Which of the kernel modules that jobs rest on are loaded; nothing where none could be read."""
+    loaded = facts.host.modules
     return {f"module {name}": "loaded" if name in loaded else "not loaded" for name in _MODULES if loaded}
 
 
-def _disks(disks: Disks) -> Known[str]:
+def _disks(facts: NodeFacts) -> Mapping[str, Known[str]]:
     """The sizes of the disks that are built in: "2 x 960 GB + 8 x 3841 GB"."""
     counts: Counter[int] = Counter()
-    for disk in disks.devices:
+    for disk in facts.disks.devices:
         if isinstance(disk.size_bytes, Unknown):
-            return disk.size_bytes
+            return {"disks": disk.size_bytes}
         counts[round(disk.size_bytes / 1e9)] += 1
-    return " + ".join(f"{count} x {size} GB" for size, count in sorted(counts.items())) or _NONE
+    return {"disks": " + ".join(f"{count} x {size} GB" for size, count in sorted(counts.items())) or _NONE}
 
 
-def _software(software: Software) -> Mapping[str, Known[str]]:
-    nccl: Known[str]
-    if isinstance(software.nccl, Unknown):
-        nccl = software.nccl
-    else:
-        nccl = _joined(library.version for library in software.nccl) if software.nccl else _NONE
-    cuda = software.cuda
-    ofed = software.ofed
+def _software(facts: NodeFacts) -> Mapping[str, Known[str]]:
+    software, ofed = facts.software, facts.software.ofed
     absent = isinstance(ofed, Unknown) and ofed.why is Why.MISSING
     return {
-        "NCCL version": nccl,
-        "CUDA toolkit": cuda if isinstance(cuda, Unknown) else " + ".join(sorted(set(cuda.values()))) or _NONE,
-        "OFED version": _NONE if absent else ofed if isinstance(ofed, Unknown) else ofed.strip().rstrip(":"),
+        "NCCL version": mapped(software.nccl, lambda of: _joined(each.version for each in of) if of else _NONE),
+        "CUDA toolkit": mapped(software.cuda, lambda of: " + ".join(sorted(set(of.values()))) or _NONE),
+        "OFED version": _NONE if absent else mapped(ofed, lambda version: version.strip().rstrip(":")),
     }
 
 
@@ -261,9 +231,9 @@ def _joined(values: Iterable[Known[str]]) -> Known[str]:
     return next((value for value in every if isinstance(value, Unknown)), Unknown(Why.MISSING, "no such device"))
 
 
-def _installed(size: Known[int]) -> Known[str]:
-    gib = installed_gib(size)
-    return gib if isinstance(gib, Unknown) else f"{gib} GiB"
+_READERS: tuple[Callable[[NodeFacts], Mapping[str, Known[str]]], ...] = (
+    *(_gpus, _driver, _services, _host, _cpus, _rdma, _roce, _modules, _disks, _software, traits, rail_traits),
+)
 
 
 def serials(facts: NodeFacts, parts: Parts) -> dict[str, str]:
@@ -272,20 +242,14 @@ def serials(facts: NodeFacts, parts: Parts) -> dict[str, str]:
     Of a GPU that is lost the kernel log may have it.
     """
     found: dict[str, str] = {}
-    try:
-        chassis = facts.host.serial
-        if not isinstance(chassis, Unknown) and chassis:
+    with suppress(CannotMeasure):
+        if chassis := value_or(facts.host.serial, ""):
             found["chassis"] = chassis
-    except CannotMeasure:
-        pass
     found |= {each.short: each.serial for each in parts if each.kind is Kind.GPU and each.serial}
-    try:
-        disks = facts.disks.devices
-    except CannotMeasure:
-        disks = ()
-    for disk in disks:
-        if not isinstance(disk.serial, Unknown) and disk.serial.strip():
-            found[f"disk {disk.name}"] = disk.serial.strip()
+    with suppress(CannotMeasure):
+        for disk in facts.disks.devices:
+            if serial := value_or(disk.serial, "").strip():
+                found[f"disk {disk.name}"] = serial
     return found
 
 

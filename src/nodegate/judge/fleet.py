@@ -9,18 +9,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.errors import ByDesign, NotJudged
-from nodegate.judge.characteristics import Characteristics, CommonSkew, characteristics, common_skew
+from nodegate.judge.characteristics import Characteristics, CommonSkew, common_skew
 from nodegate.judge.identity import Identities, Identity
 from nodegate.kernel_log.fleet import MIN_NODES, FleetLog
 from nodegate.records.finding import Finding, Limit, LimitKind, LimitValue
 from nodegate.records.part import Part
+from nodegate.records.run import Drift
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:
     from nodegate.past.lemon import Lemon
 
-__all__ = ["OWN_MACHINE", "SAME_MACHINE_STEP", "Difference", "DriftRow", "Fleet", "Past", "characteristics"]
 
 MAX_SHOWN = 4
 OWN_MACHINE = "separate machine"  # the code of what a name lacks that leads to another one's machine
@@ -58,18 +58,6 @@ class Difference:
             limit: Limit[LimitValue] = Limit(self.majority, "", whose, kind=LimitKind.FLEET)
             return replace(said, limit=limit)
         return replace(said, note=f"no value is common to most of {self.total} nodes ({self.values})")
-
-
-@dataclass(frozen=True)
-class DriftRow:
-    """One characteristic that is not the same on all nodes of a platform; `others` maps each odd value to its nodes."""
-
-    platform: str
-    characteristic: str
-    majority: str  # "" when no value is held by more than half
-    count: int
-    total: int
-    others: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -194,11 +182,13 @@ class Fleet:
         Raises:
             NotJudged: its platform is unknown, or fewer than three nodes of it are in this run.
         """
-        return tuple(
-            _difference(name, value, tally)
-            for name, value, tally in self._comparable(node)
-            if value != tally.majority[0]
-        )
+        found = []
+        for name, value, tally in self._comparable(node):
+            majority, count = tally.majority
+            if value != majority:
+                values = "" if majority else str(tally)
+                found.append(Difference(name, value, majority, count, tally.total, values))
+        return tuple(found)
 
     def agreeing(self, node: str) -> tuple[str, ...]:
         """The characteristics in which this node is like the majority of its platform: the evidence for a pass.
@@ -208,7 +198,7 @@ class Fleet:
         """
         return tuple(name for name, value, tally in self._comparable(node) if value == tally.majority[0])
 
-    def drift(self) -> tuple[DriftRow, ...]:
+    def drift(self) -> tuple[Drift, ...]:
         """Every characteristic that differs between nodes of one platform, for the report."""
         odd = {key: tally for key, tally in self._tallies.items() if key[0] and len(tally.counts) > 1}
         holders: defaultdict[tuple[str, str], defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -219,9 +209,9 @@ class Fleet:
                     holders[key][value].append(node)
         rows = []
         for (platform, name), tally in sorted(odd.items()):
-            majority, count = tally.majority
+            majority, count = tally.majority  # "" when no value is held by more than half
             others = {value: tuple(sorted(nodes)) for value, nodes in sorted(holders[platform, name].items())}
-            rows.append(DriftRow(platform, name, majority, count, tally.total, others))
+            rows.append(Drift(platform, name, majority, count, tally.total, others))
         return tuple(rows)
 
     def _comparable(self, node: str) -> list[tuple[str, str, _Tally]]:
@@ -240,8 +230,3 @@ class Fleet:
                 if tally.total >= MIN_NODES:
                     found.append((name, value, tally))
         return found
-
-
-def _difference(name: str, value: str, tally: _Tally) -> Difference:
-    majority, count = tally.majority
-    return Difference(name, value, majority, count, tally.total, "" if majority else str(tally))

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import TypeVar
 
 from nodegate.errors import CannotMeasure, NotApplicable
@@ -150,9 +151,8 @@ def changes(before: NodeFacts, after: NodeFacts) -> tuple[str, ...]:
                 (f"UUID of {gpu.part.short}", gpu.uuid, there.uuid),
                 (f"serial number of {gpu.part.short}", gpu.serial, there.serial),
             ]
-    return tuple(
-        f"{what} was {first}, is {second}" for what, first, second in pairs if _text(first) and _differ(first, second)
-    )
+    known = [(what, before, now) for what, before, now in pairs if _text(before) and _text(now)]
+    return tuple(f"{what} was {before}, is {now}" for what, before, now in known if _text(before) != _text(now))
 
 
 def _known(read: Callable[[], T]) -> T | None:
@@ -172,10 +172,6 @@ def _host_pairs(before: NodeFacts, after: NodeFacts) -> list[tuple[str, Known[st
         ("serial number", one.serial, two.serial),
         ("machine id", one.machine_id, two.machine_id),
     ]
-
-
-def _differ(first: Known[str], second: Known[str]) -> bool:
-    return bool(_text(second)) and _text(first) != _text(second)
 
 
 def _text(value: Known[str]) -> str:
@@ -202,16 +198,7 @@ def _machine(each: Identity) -> Collection[str]:
     return (each.machine,) if each.machine else ()
 
 
-def _gpus(each: Identity) -> Collection[str]:
-    return each.gpus
-
-
-def _serials(each: Identity) -> Collection[str]:
-    return each.serials
-
-
-def _adapters(each: Identity) -> Collection[str]:
-    return each.adapters
+_gpus, _serials, _adapters = map(attrgetter, ("gpus", "serials", "adapters"))
 
 
 def _listed(names: list[str]) -> str:

@@ -6,13 +6,12 @@ from typing import TypeVar
 
 from nodegate.errors import CannotMeasure
 from nodegate.facts import NodeFacts
-from nodegate.probe.driver import Driver
 from nodegate.probe.gpu import Gpus
 from nodegate.probe.pci import Pci
 from nodegate.records import part
 from nodegate.records.part import Part, Parts
 from nodegate.subjects.gpu import address_of, off_bus
-from nodegate.unknown import Known, Unknown, value_or
+from nodegate.unknown import value_or
 
 T = TypeVar("T")
 
@@ -29,7 +28,10 @@ def _gpus(facts: NodeFacts, pci: Pci | None) -> Iterator[Part]:
     found = dict(_by_address(gpus, pci))
     for device in pci.gpus if pci is not None else ():
         found.setdefault(device.address, part.gpu(address=device.address))
-    uuids, serials = _uuids(_or_none(lambda: facts.driver)), _serials(facts)
+    driver, log = _or_none(lambda: facts.driver), _or_none(lambda: facts.kernel_log)
+    listed = () if driver is None else value_or(driver.gpus, ())
+    uuids = {each.address: uuid for each in listed if (uuid := value_or(each.uuid, "")) and "?" not in uuid}
+    serials = {each.pci: each.serial for each in off_bus(log) if each.serial} if log is not None else {}
     for gpu in found.values():
         whole = replace(gpu, uuid=gpu.uuid or uuids.get(gpu.pci, ""), above=_above(pci, gpu.pci))
         yield replace(whole, serial=whole.serial or serials.get(whole.pci, ""))
@@ -37,19 +39,9 @@ def _gpus(facts: NodeFacts, pci: Pci | None) -> Iterator[Part]:
 
 def _by_address(gpus: Gpus | None, pci: Pci | None) -> Iterator[tuple[str, Part]]:
     for gpu in gpus.devices if gpus is not None else ():
-        address = address_of(gpu, pci, gpus) if pci is not None and gpus is not None else _text(gpu.address)
-        found = part.gpu(gpu.index, address=address, serial=_text(gpu.serial), uuid=_text(gpu.uuid))
+        address = address_of(gpu, pci, gpus) if pci is not None and gpus is not None else value_or(gpu.address, "")
+        found = part.gpu(gpu.index, address=address, serial=value_or(gpu.serial, ""), uuid=value_or(gpu.uuid, ""))
         yield address or f"index {gpu.index}", found
-
-
-def _uuids(driver: Driver | None) -> dict[str, str]:
-    listed = () if driver is None or isinstance(driver.gpus, Unknown) else driver.gpus
-    return {each.address: uuid for each in listed if (uuid := _text(each.uuid)) and "?" not in uuid}
-
-
-def _serials(facts: NodeFacts) -> dict[str, str]:
-    log = _or_none(lambda: facts.kernel_log)
-    return {each.pci: each.serial for each in off_bus(log) if each.serial} if log is not None else {}
 
 
 def _nics(facts: NodeFacts, pci: Pci | None) -> Iterator[Part]:
@@ -79,10 +71,6 @@ def _rest(pci: Pci | None) -> Iterator[Part]:
 def _above(pci: Pci | None, address: str) -> tuple[str, ...]:
     device = next((each for each in pci.devices if each.address == address), None) if pci is not None else None
     return tuple(above.address for above in pci.path(device)) if pci is not None and device is not None else ()
-
-
-def _text(reading: Known[str]) -> str:
-    return value_or(reading, "")
 
 
 def _or_none(read: Callable[[], T]) -> T | None:

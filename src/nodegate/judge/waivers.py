@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -195,15 +195,11 @@ def signed_gaps(nodes: Iterable[Node]) -> tuple[Waiver, ...]:
     known = [claim.name for claim in claims()]
     found: dict[Waiver, set[str]] = {}
     for node in nodes:
-        for gap in _gaps(node, known):
-            found.setdefault(gap, set()).add(node.name)
+        file, line = node.place(GAPS)
+        for claim, gap in node.settings.gaps.items():
+            if claim not in known:
+                hint = did_you_mean(claim, known)
+                raise node.wrong(f"nodegate_gaps: unknown claim {claim[:60]!r}", hint, variable=GAPS)
+            waiver = Waiver("", "", gap.reason, gap.owner, gap.expires, claim=claim, file=file, line=line)
+            found.setdefault(waiver, set()).add(node.name)
     return tuple(replace(gap, node=fold(names), nodes=frozenset(names)) for gap, names in found.items())
-
-
-def _gaps(node: Node, known: Sequence[str]) -> Iterator[Waiver]:
-    file, line = node.place(GAPS)
-    for claim, gap in node.settings.gaps.items():
-        if claim not in known:
-            hint = did_you_mean(claim, known)
-            raise node.wrong(f"nodegate_gaps: unknown claim {claim[:60]!r}", hint, variable=GAPS)
-        yield Waiver("", "", gap.reason, gap.owner, gap.expires, claim=claim, file=file, line=line)

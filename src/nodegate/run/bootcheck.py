@@ -113,7 +113,8 @@ def bootcheck(
         else:
             checks = [check for check in checks if not is_active(check.asks_for)]
             evidence = (measure or measure_here)(node)
-            context = Context(node, evidence, baselines=rules, profile=Profile.BOOTCHECK, fleet=_no_fleet)
+            # a node by itself: checks that compare skip, those that only ask what other nodes saw judge it alone
+            context = Context(node, evidence, baselines=rules, profile=Profile.BOOTCHECK, fleet=lambda: Fleet({}))
             if context.facts:
                 serials = {each.slot: each.serial for each in placed_parts(context.facts, context.parts)}
             records = tuple(judge(check, context.resolve, node.name, context.parts) for check in checks)
@@ -123,19 +124,15 @@ def bootcheck(
         return Outcome(Exit.UNKNOWN, _line(_unknown(phrase(str(said)))))
     except Exception as fault:  # noqa: BLE001 - an internal error must never drain a node
         return Outcome(Exit.UNKNOWN, _line(_unknown(f"nodegate failed ({type(fault).__name__}: {fault})")))
-    if foreign := of_another(demands, serial_is_ours=_has_serial(records)):
+    serial = next((record.verdict for record in records if record.check == "platform.serial"), None)
+    is_ours = {Verdict.PASS: True, Verdict.FAIL: False}.get(serial) if serial else None  # None: nothing says so
+    if foreign := of_another(demands, serial_is_ours=is_ours):
         return Outcome(Exit.UNKNOWN, _line(_unknown(phrase(foreign))))
     outcome = outcome_of(records, signed=lambda claim: gaps.signed(claim, node.name))
     note = f"; {phrase(port.left_out)}" if port.left_out and outcome.exit is Exit.FIT else ""
     return replace(
         outcome, line=_line(outcome.line + note), demands=demands.sha256 if demands.place else "", serials=serials
     )
-
-
-def _has_serial(records: Sequence[Record]) -> bool | None:
-    """Whether the chassis has the serial number that the site gives; None where nothing says so."""
-    found = next((record.verdict for record in records if record.check == "platform.serial"), None)
-    return {Verdict.PASS: True, Verdict.FAIL: False}.get(found) if found else None
 
 
 def outcome_of(records: tuple[Record, ...], signed: Callable[[str], str] = lambda _claim: "") -> Outcome:
@@ -184,11 +181,6 @@ def measure_here(node: Node) -> Evidence:
         return facts(session, sections=sections, limit_s=PROBE_TIMEOUT_S)
     finally:
         session.close()
-
-
-def _no_fleet() -> Fleet:
-    """A node by itself: checks that compare skip, those that only ask what other nodes saw judge it alone."""
-    return Fleet({})
 
 
 def _unknown(why: str) -> str:

@@ -268,7 +268,9 @@ class Campaign:
             if self._cancelled.is_set():
                 return
         try:
-            self._copy_recordings()
+            for node in filter(_is_recorded, self._plan.nodes):
+                for name in self._plan.names:
+                    self._write(node_facts.recorded(node, name))
             for evidence in left_out(self._other_names, self._plan, self._gate):
                 self._write(evidence)
             targets = [self._targets[node.name] for node in self._plan.nodes if node.name in self._targets]
@@ -323,11 +325,6 @@ class Campaign:
             if isinstance(evidence, CannotMeasure):
                 evidence = Evidence(name, FACTS_AFTER, time.time(), 0.0, error=evidence)  # noqa: PLW2901
             self._write(evidence)
-
-    def _copy_recordings(self) -> None:
-        for node in self._plan.nodes:
-            for name in self._plan.names if _is_recorded(node) else ():
-                self._write(node_facts.recorded(node, name))
 
 
 def _fault(fault: Exception, what: str) -> UsageError:

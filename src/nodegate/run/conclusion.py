@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from nodegate.causes.lines import line
 from nodegate.inventory.hostlist import fold
 from nodegate.knowledge.words import Cause as LogCause
@@ -53,13 +51,9 @@ def _failure(report: Report, named: str) -> str:
     if lost and not by_kind["hardware"]:
         names = fold(node.node for node in lost)
         return f"hardware: {_MOVE.format(nodes=names)}{lost[0].node} cannot be reached"
-    for kind, causes in by_kind.items():
-        if causes:
-            return _sentence(kind, causes)
-    return ""
-
-
-def _sentence(kind: str, causes: Sequence[Cause]) -> str:
+    kind, causes = next(((kind, causes) for kind, causes in by_kind.items() if causes), ("", []))
+    if not causes:
+        return ""
     nodes = fold(name for cause in causes for name in cause.nodes)
     first = causes[0]
     said = line(first).text if fold(first.nodes) == nodes else f"{fold(first.nodes)}: {line(first).text}"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from nodegate.baseline.baseline import Baselines
 from nodegate.errors import CannotMeasure, NotApplicable, Unreachable
 from nodegate.facts import FACTS, NodeFacts
-from nodegate.judge.characteristics import serials
+from nodegate.judge.characteristics import characteristics, serials
 from nodegate.judge.context import Context, Kept, facts_of
-from nodegate.judge.fleet import Fleet, characteristics
+from nodegate.judge.fleet import Fleet
 from nodegate.judge.identity import Identity, identity
 from nodegate.judge.node_in_use import busy_reason, use_unknown
 from nodegate.measure.registry import MEASURED
@@ -146,7 +147,14 @@ class Contexts:
 
 
 def _summary_of(context: Context, facts: NodeFacts, evidence: Evidence) -> NodeSummary:
-    gpus = sum(part.kind is Kind.GPU for part in context.parts)
+    gpus, gate = sum(part.kind is Kind.GPU for part in context.parts), False
+    with suppress(CannotMeasure, NotApplicable):
+        gate = facts.hooks.gate
+    demands: Known[str] = ""
+    try:
+        demands = facts.environment.demands
+    except CannotMeasure as said:
+        said.__traceback__ = None  # it keeps the document
     return NodeSummary(
         context.baseline.platform,
         characteristics(facts),
@@ -158,24 +166,9 @@ def _summary_of(context: Context, facts: NodeFacts, evidence: Evidence) -> NodeS
         str((evidence.document or {}).get("root", "")),
         by_contract=by_contract(None, context.baseline),
         use_unknown=use_unknown(facts),
-        demands=_demands(facts),
+        demands=demands,
         placed=(placed := placed_parts(facts, context.parts)),
         events=events_of(context.node.name, facts, context.parts, placed),
-        gate=_gate(facts),
+        gate=gate,
         hook=last_hook(facts),
     )
-
-
-def _gate(facts: NodeFacts) -> bool:
-    try:
-        return facts.hooks.gate
-    except (CannotMeasure, NotApplicable):
-        return False
-
-
-def _demands(facts: NodeFacts) -> Known[str]:
-    try:
-        return facts.environment.demands
-    except CannotMeasure as said:
-        said.__traceback__ = None  # it keeps the document
-        return ""

@@ -62,7 +62,9 @@ def _of_the_log(keys: Keys, facts: NodeFacts, parts: Parts) -> tuple[Event, ...]
         log, boot_id = facts.kernel_log, facts.host.boot_id
     except CannotMeasure:
         return ()
-    found = [] if isinstance(boot_id, Unknown) else list(_boot(log.boot_epoch_s, boot_id, keys))
+    found: list[Event] = []
+    if isinstance(log.boot_epoch_s, float) and not isinstance(boot_id, Unknown):
+        found = [Event(log.boot_epoch_s, BOOT, keys.node, keys.machine, _LOG, boot_id)]
     newest: dict[tuple[str, int], float] = {}
     for each in gpu_events(log.lines):
         if isinstance(each, GpuEvent) and not isinstance(each.epoch_s, Unknown):
@@ -71,11 +73,6 @@ def _of_the_log(keys: Keys, facts: NodeFacts, parts: Parts) -> tuple[Event, ...]
             if last is None or each.epoch_s - last > _SAME_S:
                 found.append(Event(each.epoch_s, XID, keys.node, key, _LOG, str(each.code)))
     return tuple(sorted(found, key=lambda event: event.epoch_s)[-MOST_EVENTS:])
-
-
-def _boot(epoch_s: object, boot_id: str, keys: Keys) -> Iterator[Event]:
-    if isinstance(epoch_s, float):
-        yield Event(epoch_s, BOOT, keys.node, keys.machine, _LOG, boot_id)
 
 
 def kept_run(

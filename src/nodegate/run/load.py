@@ -60,13 +60,9 @@ class Load:
             if going:
                 self.loaded.update(target.node.name for target in going)
                 self._measure(measurement, going)
-                lost = self._lost()
-                self._leave_out(measurement, going, lost)
-
-    def _leave_out(self, measurement: Measurement, going: Sequence[Target], lost: Mapping[str, CannotMeasure]) -> None:
-        """What was measured while a job may have been on the node says nothing of it."""
-        for name in (target.node.name for target in going if target.node.name in lost):
-            self._folder.write_evidence(Evidence(name, measurement.name, time.time(), 0.0, error=lost[name]))
+                lost = self._lost()  # what was measured while a job may have been on the node says nothing of it
+                for name in (target.node.name for target in going if target.node.name in lost):
+                    self._folder.write_evidence(Evidence(name, measurement.name, time.time(), 0.0, error=lost[name]))
 
     def _takes_part(
         self, target: Target, measurement: Measurement, lost: Mapping[str, CannotMeasure], *, keep: bool
@@ -138,13 +134,8 @@ class Load:
                 continue
             earlier.append(runs.get(name, missing))
             found[name] = _metrics_of(measurement, earlier)
-            evidence = Evidence(
-                name,
-                measurement.name,
-                started,
-                time.time() - started,
-                document=document(measurement.name, earlier, found[name]),
-            )
+            whole = document(measurement.name, earlier, found[name])
+            evidence = Evidence(name, measurement.name, started, time.time() - started, document=whole)
             self._store(evidence, is_first=len(earlier) == 1)
         return found
 

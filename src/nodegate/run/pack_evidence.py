@@ -29,15 +29,11 @@ def pack_evidence(folder: RunFolder, nodes: Sequence[NodeReport]) -> None:
         return
     with contextlib.suppress(OSError):  # no room for both: the plain files are there, and are right
         for node in nodes:
-            if _is_quiet(node):
+            good = node.verdict in GOOD or node.verdict is NodeVerdict.INCOMPLETE
+            if good and node.records and all(record.verdict in _QUIET for record in node.records):
                 _pack(folder, node.node)
     with contextlib.suppress(OSError):  # as `RunFolder.measured`: its lines are there, some files have several
         folder.manifest.close()
-
-
-def _is_quiet(node: NodeReport) -> bool:
-    good = node.verdict in GOOD or node.verdict is NodeVerdict.INCOMPLETE
-    return good and bool(node.records) and all(record.verdict in _QUIET for record in node.records)
 
 
 def _pack(folder: RunFolder, node: str) -> None:

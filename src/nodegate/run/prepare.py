@@ -100,7 +100,7 @@ class Prepared:
     @property
     def connections(self) -> Connections:
         """How nodes are reached, and tools found on them."""
-        return Connections(self.connect, self._toolbox)
+        return Connections(self.connect, lambda session: Toolbox(session, session.node, carried=self.carried))
 
     def metrics(self, folder: RunFolder) -> Answer | None:
         """What a troubleshoot's metrics say, before anything is measured: a load of ours would be in them.
@@ -115,9 +115,6 @@ class Prepared:
         from nodegate.run.metrics import look  # noqa: PLC0415 - numpy only where a server is asked
 
         return look(settings.metrics, RunFolder(before) if before else None, folder, self.judging.register.asked)
-
-    def _toolbox(self, session: Session) -> Toolbox:
-        return Toolbox(session, session.node, carried=self.carried)
 
 
 def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
@@ -202,13 +199,9 @@ def _as_before(settings: Settings, earlier: Earlier | None) -> Settings:
     if not settings.inventory and (not earlier.asked.inventory or "-" in earlier.asked.inventory):
         hint = "run folders store no credentials or SSH settings"
         raise UsageError("--resume needs the inventory again: add --inventory", file=earlier.file, hint=hint)
-    if (
-        earlier.asked.policy and not settings.policy
-    ):  # a folder may come from anywhere: it does not choose what must hold
-        hint = "or --policy default"
-        raise UsageError(
-            f"this run has a policy: add --policy {visible(earlier.asked.policy)}", file=earlier.file, hint=hint
-        )
+    if earlier.asked.policy and not settings.policy:  # a folder of anyone does not choose what must hold
+        said = f"this run has a policy: add --policy {visible(earlier.asked.policy)}"
+        raise UsageError(said, file=earlier.file, hint="or --policy default")
     return replace(
         settings,
         inventory=settings.inventory or earlier.asked.inventory,

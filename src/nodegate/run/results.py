@@ -17,7 +17,7 @@ from nodegate.past.record import FleetRecord
 from nodegate.profile import Profile
 from nodegate.records.finding import Record
 from nodegate.records.results import RESULTS, ResultsFile, write_all
-from nodegate.records.run import CheckInfo, Drift, NodeReport, Run, shared
+from nodegate.records.run import CheckInfo, NodeReport, Run
 from nodegate.records.run_folder import RunFolder
 from nodegate.records.taken_key import notes
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
@@ -212,20 +212,14 @@ def _notes(judging: Judging) -> Iterator[str]:
     if not judging.others and judging.register.asked.keys() >= judging.nodes.keys():
         yield from unseen(judging.nodes, summaries)
     yield from stale_demands(judging.nodes, summaries, judging.asked)
-    yield from _allows(judging)
+    if any(judging.view.metrics(name) for name in judging.register.asked):  # else nothing was measured under load
+        platforms = {name: judging.contexts.platform(name) for name in judging.register.asked}
+        view, contexts = judging.view, judging.contexts
+        yield from fleet_allows(platforms, view.metrics, view.peers(), lambda node: contexts.of(node).baseline)
     if judging.past and judging.past.lost:
         yield judging.past.lost
     if trees := [name for name, summary in summaries.items() if summary and summary.root]:
         yield f"NODEGATE_PROBE_ROOT is set on {fold(trees)}: what is judged is a tree of files, not the machine itself"
-
-
-def _allows(judging: Judging) -> Iterator[str]:
-    """What the size of the fleet and its noise allow to find; nothing where nothing was measured under load."""
-    if any(judging.view.metrics(name) for name in judging.register.asked):
-        platforms = {name: judging.contexts.platform(name) for name in judging.register.asked}
-        yield from fleet_allows(
-            platforms, judging.view.metrics, judging.view.peers(), lambda node: judging.contexts.of(node).baseline
-        )
 
 
 def build(run: Run, judging: Judging, records: Iterable[Record], checks: Mapping[str, CheckInfo]) -> Report:
@@ -237,7 +231,7 @@ def build(run: Run, judging: Judging, records: Iterable[Record], checks: Mapping
     return Report(
         run=run,
         nodes=tuple(_node_report(judging, name, by_check(found, infos)) for name, found in by_node.items()),
-        drift=tuple(Drift(**shared(row, Drift)) for row in judging.view.fleet().drift()),
+        drift=judging.view.fleet().drift(),
         checks=infos,
         policy=judging.policy if judging.names_policy or judging.profile is Profile.DELIVERY else None,
     )
@@ -249,9 +243,12 @@ def _node_report(judging: Judging, name: str, records: list[Record]) -> NodeRepo
     known = summary.characteristics if summary else {}
     claims = judging.claims(name, records)
     decided = decide(name, records, claims, reachable=not unreachable)
+    silent = set(judging.register.asked.get(name, ())) - {record.check for record in records}
+    # if a check has no verdict (an interrupted run), the others do not make the node accepted
+    verdict = NodeVerdict.INCOMPLETE if silent and decided.verdict in ACCEPTING else decided.verdict
     return NodeReport(
         node=name,
-        verdict=_verdict(judging.register.asked.get(name, ()), records, decided.verdict),
+        verdict=verdict,
         platform=summary.platform if summary else judging.nodes[name].platform,
         rack=judging.nodes[name].rack,
         serials=summary.serials if summary else {},
@@ -261,12 +258,6 @@ def _node_report(judging: Judging, name: str, records: list[Record]) -> NodeRepo
         gpus=summary.gpus if summary else 0,
         claims=claims,
     )
-
-
-def _verdict(asked: Iterable[str], records: list[Record], said: NodeVerdict) -> NodeVerdict:
-    """The verdict of a node: if a check has no verdict (an interrupted run), the others do not make it accepted."""
-    silent = set(asked) - {record.check for record in records}
-    return NodeVerdict.INCOMPLETE if silent and said in ACCEPTING else said
 
 
 def _check_infos(judging: Judging) -> dict[str, CheckInfo]:

@@ -70,20 +70,15 @@ def _is_in_slurm(node: Node, summary: NodeSummary | None) -> bool:
 
 
 def _outages(names: Iterable[str]) -> Iterator[Out]:
+    words = ("-nP", "show", "event", f"format={_FIELDS}", f"start=now-{DAYS}days", f"nodes={','.join(names)}")
     try:
-        return _of_the_database(names)
+        return parse(answer("sacctmgr", *words, limit_s=_LIMIT_S, environ={**os.environ, **slurm.TIME}))
     except NoAnswer:  # no slurmdbd, or it does not answer: the controller knows the newest one of each node
         return (
             Out(each.name, each.reason_epoch_s, None, each.is_drained, each.reason)
             for each in slurm.nodes()
             if each.reason_epoch_s is not None and (each.is_drained or each.not_in_service)
         )
-
-
-def _of_the_database(names: Iterable[str]) -> Iterator[Out]:
-    words = ("-nP", "show", "event", f"format={_FIELDS}", f"start=now-{DAYS}days", f"nodes={','.join(names)}")
-    environ = {**os.environ, **slurm.TIME}
-    return parse(answer("sacctmgr", *words, limit_s=_LIMIT_S, environ=environ))
 
 
 def parse(printed: str) -> Iterator[Out]:
