@@ -10,7 +10,7 @@ import pytest
 from nodegate import cli
 from nodegate.exit_codes import Exit
 from nodegate.hook import current_verdict, hooks, passed
-from nodegate.hook.verdict_cache import Answer
+from nodegate.hook.current_verdict import Answer
 
 
 @pytest.fixture(autouse=True)

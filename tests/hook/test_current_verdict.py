@@ -11,7 +11,7 @@ import pytest
 from nodegate.demands.demands import Demands
 from nodegate.exit_codes import Exit
 from nodegate.hook import current_verdict
-from nodegate.hook.verdict_cache import Answer
+from nodegate.hook.current_verdict import Answer
 from nodegate.run import bootcheck
 from nodegate.run.bootcheck import Outcome
 

@@ -8,8 +8,8 @@ from support.slurm_nodes import DRAIN, SlurmNodes
 
 from nodegate.exit_codes import Exit
 from nodegate.hook import current_verdict, guard, hooks
+from nodegate.hook.current_verdict import Answer
 from nodegate.hook.hooks import HookOptions, HookResult, epilog, healthcheck, prolog
-from nodegate.hook.verdict_cache import Answer
 
 WORDS = {
     Exit.FIT: "fit: 77 checks passed",
@@ -152,6 +152,6 @@ def test_for_a_job_with_every_gpu_no_word_from_before_the_last_job_will_do(
         return Answer(Exit.FIT, "fit: x")
 
     monkeypatch.setattr(current_verdict, "answer", answer)
-    monkeypatch.setattr(hooks.job, "gets_every_gpu", lambda _environ: every_gpu)
+    monkeypatch.setattr(hooks, "gets_every_gpu", lambda _environ: every_gpu)
     prolog(HookOptions(current_verdict.Question(Path("/nowhere"), exclusive=exclusive)))
     assert heard == [(every_gpu, fresh_s)]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nodegate.hook.job import gets_every_gpu, may_open_port
+from nodegate.hook.hooks import gets_every_gpu, may_open_port
 
 
 @pytest.fixture

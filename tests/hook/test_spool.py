@@ -17,8 +17,8 @@ from nodegate import cli
 from nodegate.exit_codes import Exit
 from nodegate.facts import NodeFacts
 from nodegate.hook import current_verdict, spool
+from nodegate.hook.current_verdict import Answer
 from nodegate.hook.hooks import HookResult
-from nodegate.hook.verdict_cache import Answer
 from nodegate.past import database, events
 from nodegate.past.keys import Keys
 from nodegate.past.record import FleetRecord

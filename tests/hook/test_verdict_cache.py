@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nodegate.exit_codes import Exit
-from nodegate.hook.verdict_cache import Answer, keep, kept, now_s
+from nodegate.hook.current_verdict import Answer, keep, kept, now_s
 
 FIT = Answer(Exit.FIT, "fit: 77 checks passed")
 

@@ -29,7 +29,7 @@ EXCEPTIONS = {
     ("commands/init.py", "files('nodegate.site').joinpath(name).read_text"): OWN,
     ("triage/page.py", "(folder / 'report.css').read_text"): OWN,
     ("watch/html.py", "(_HERE / 'page.css').read_text"): OWN,
-    ("hook/verdict_cache.py", "_BOOT.read_text"): "a file of /proc",
+    ("hook/current_verdict.py", "_BOOT.read_text"): "a file of /proc",
     ("scheduler/hold.py", "Path(f'/proc/{process}/stat').read_text"): "a file of /proc",
     ("hook/current_verdict.py", "os.open"): "a lock",
     ("hook/spool.py", "open"): "a descriptor that the trusted opener gave",

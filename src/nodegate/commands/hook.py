@@ -10,7 +10,7 @@ from typing import Any
 
 from nodegate.commands import output
 from nodegate.exit_codes import Exit
-from nodegate.hook import current_verdict, guard, hooks, passed, spool, verdict_cache
+from nodegate.hook import current_verdict, guard, hooks, passed, spool
 from nodegate.hook.hooks import HookResult
 from nodegate.scheduler import programs
 from nodegate.text import visible
@@ -58,7 +58,7 @@ def _add_options(command: argparse.ArgumentParser, hook: str) -> None:
     option(
         "--kept",
         type=Path,
-        default=verdict_cache.FILE,
+        default=current_verdict.FILE,
         metavar="FILE",
         text="file of the verdict (default %(default)s)",
     )

@@ -1,6 +1,10 @@
-"""The verdict on this node now: a fresh one that another hook cached, or a bootcheck."""
+"""The verdict on this node now: a fresh one that another hook cached, or a bootcheck.
+
+The cache is a file of this boot that only root or this user can have written.
+"""
 
 import fcntl
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -12,13 +16,37 @@ from nodegate.demands.demands import Demands
 from nodegate.demands.here import demands_here
 from nodegate.errors import UsageError
 from nodegate.exit_codes import Exit
-from nodegate.hook import passed, verdict_cache
-from nodegate.hook.verdict_cache import Answer
+from nodegate.files.atomic import replacing
+from nodegate.files.bounded import read_trusted
+from nodegate.hook import passed
 
+FILE = Path("/run/nodegate/verdict.json")
+_SCHEMA = "nodegate.kept/2"
+_MOST_BYTES = 16 << 10
+_MOST_CAUSES = 16
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 BUSY_LIMIT_S = 5.0
 TURN_LIMIT_S = 15.0  # a bootcheck takes a second; after that the node's own lock answers `busy`
 # If other jobs may be on the node, what they use does not count against it.
 _ON_GPUS, _ON_THE_HOST = "idle.", "host.ports"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of a bootcheck; `age_s` is its age if it was cached, else None.
+
+    `causes` are the ids of its causes, `demands` is the hash of what the site asks of the node.
+    """
+
+    exit: Exit
+    line: str
+    age_s: float | None = None
+    causes: tuple[str, ...] = ()
+    demands: str = ""
+
+    def shown(self) -> str:
+        """The line, with its age."""
+        return self.line if self.age_s is None else f"{self.line} (checked {self.age_s:.0f} s ago)"
 
 
 @dataclass(frozen=True)
@@ -70,16 +98,16 @@ def answer(question: Question, *, fresh_s: float) -> Answer:
     except UsageError as said:
         return Answer(Exit.UNKNOWN, f"could not tell: {said}")
     key = question.key(demands.sha256 if demands else "")
-    not_before_s = verdict_cache.now_s() - fresh_s
+    not_before_s = now_s() - fresh_s
     with _turn(question.file.with_suffix(".lock")):
-        known = verdict_cache.kept(question.file, key, not_before_s)
+        known = kept(question.file, key, not_before_s)
         if known and known.exit is Exit.FIT:
             return known
-        measured_s = verdict_cache.now_s()
+        measured_s = now_s()
         found = _bootcheck(question, demands)
         if found.exit in (Exit.FIT, Exit.UNFIT):
             with suppress(OSError):  # the next hook measures for itself
-                verdict_cache.keep(question.file, key, found, measured_s)
+                keep(question.file, key, found, measured_s)
             return found
         return known or found
 
@@ -129,3 +157,41 @@ def _locked(descriptor: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def now_s() -> float:
+    """Seconds since this boot, including suspended time: a clock that cannot be set."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def keep(file: Path, asked: str, answer: Answer, measured_s: float) -> None:
+    """Store a verdict. `asked` says from which limits it comes, `measured_s` when the measurement began.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    if not file.parent.exists():
+        file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    causes = answer.causes[:_MOST_CAUSES]
+    said = {"exit_code": int(answer.exit), "line": answer.line, "causes": causes, "demands": answer.demands}
+    with replacing(file) as written:
+        os.fchmod(written.fileno(), 0o644)
+        json.dump({"schema": _SCHEMA, "boot": boot_id(), "measured_s": measured_s, "asked": asked, **said}, written)
+
+
+def kept(file: Path, asked: str, not_before_s: float) -> Answer | None:
+    """The cached verdict, if it can be trusted, is from the same limits and is not too old."""
+    try:
+        said = json.loads(read_trusted(file, _MOST_BYTES))
+        measured_s = float(said["measured_s"])
+        causes, age_s = tuple(map(str, said["causes"])), now_s() - measured_s
+        answer = Answer(Exit(said["exit_code"]), str(said["line"]), age_s, causes, str(said["demands"]))
+        same = (said["schema"], said["boot"], said["asked"]) == (_SCHEMA, boot_id(), asked)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return answer if same and not_before_s <= measured_s <= now_s() else None
+
+
+def boot_id() -> str:
+    """The kernel's name for this boot."""
+    return _BOOT.read_text().strip()

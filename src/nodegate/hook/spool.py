@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING
 
 from nodegate.files.atomic import replacing_bytes
 from nodegate.files.bounded import open_trusted
-from nodegate.hook.verdict_cache import boot_id, now_s
+from nodegate.hook.current_verdict import boot_id, now_s
 from nodegate.probe.hooks import MOST_CAUSES, SCHEMA
 
 if TYPE_CHECKING:
