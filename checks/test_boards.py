@@ -5,8 +5,7 @@ from operator import attrgetter
 import pytest
 
 from nodegate.api import Baseline, Gpus, Pci, Profile, Unknown, Verdict, Verdicts, Why, absence, gibibytes, part
-from nodegate.subjects.boards import has_number, id_on_bus, usual
-from nodegate.subjects.gpu import answering
+from nodegate.subjects.gpu import answering, has_number, id_on_bus, usual
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -10,7 +10,6 @@ from nodegate.api import Limit, Unknown, Verdict, Why, absence, part
 from nodegate.kernel_log.fleet import MIN_NODES
 from nodegate.records.finding import OWN_WORD, VIRTUAL
 from nodegate.subjects import fabric_log
-from nodegate.subjects.boards import usual
 from nodegate.subjects.fabric import (
     FABRIC_STATES,
     FABRIC_SUMMARIES,
@@ -32,7 +31,7 @@ from nodegate.subjects.fabric import (
     place,
     state_of,
 )
-from nodegate.subjects.gpu import answering, named
+from nodegate.subjects.gpu import answering, named, usual
 from nodegate.subjects.reported import expected
 from nodegate.tools import fabric_manager
 

@@ -7,8 +7,18 @@ import pytest
 from nodegate.api import Baseline, Driver, Gpus, Host, KernelLog, Pci, Profile, Verdict, Verdicts, absence, part
 from nodegate.kernel_log.incidents import clean
 from nodegate.kernel_log.window import LogWindow
-from nodegate.subjects.boards import usual
-from nodegate.subjects.gpu import ON_OFF, Standing, answering, answers_on_bus, named, off_bus, on_off, presence, worded
+from nodegate.subjects.gpu import (
+    ON_OFF,
+    Standing,
+    answering,
+    answers_on_bus,
+    named,
+    off_bus,
+    on_off,
+    presence,
+    usual,
+    worded,
+)
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.api import Unknown, part
-from nodegate.subjects.boards import gsp_by_driver, gsp_state, usual_gsp
-from nodegate.subjects.gpu import answering
+from nodegate.subjects.gpu import answering, gsp_by_driver, gsp_state, usual_gsp
 
 if TYPE_CHECKING:
     from nodegate.api import Baseline, Driver, Fleet, Gpus, Node, Verdicts

@@ -8,8 +8,7 @@ import pytest
 
 from nodegate.api import Known, Profile, Unknown, Verdict, Whose, absence, mebibytes, part, percent, value_or
 from nodegate.node_side.probe.system import is_resident
-from nodegate.subjects.boards import owners
-from nodegate.subjects.gpu import answering
+from nodegate.subjects.gpu import answering, owners
 
 if TYPE_CHECKING:
     from nodegate.api import Baseline, Gpu, GpuProcess, Gpus, Host, Jobs, Verdicts

@@ -1,17 +1,21 @@
-"""GPUs: which a node has, which of them respond, and how hot they may get."""
+"""GPUs: which a node has, which of them respond, how hot they may get; and what most of its boards are."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TypeVar
 
 from nodegate.kernel_log.window import is_before_boot
 from nodegate.knowledge.xid_lines import ADDRESS, FELL_OFF_THE_BUS, GpuEvent, gpu_events, serials
 from nodegate.knowledge.xid_lines import address_of as address_of_line
+from nodegate.node_side.probe.system import is_mps, is_resident
 from nodegate.probe.driver import Driver, DriverGpu
 from nodegate.probe.gpu import Gpu, Gpus
+from nodegate.probe.jobs import Jobs, Owner
 from nodegate.probe.kernel_log import KernelLog
 from nodegate.probe.pci import Pci, PciDevice
 from nodegate.probe.readings import mapped
@@ -21,6 +25,7 @@ from nodegate.records.part import Part
 from nodegate.unknown import Known, Unknown, Why, both, value_or
 from nodegate.verdicts import Verdicts
 
+V = TypeVar("V", bool, int, float, str)
 NORMAL_ABSENCE = frozenset({Why.NOT_SUPPORTED, Why.MISSING})
 MEBIBYTE = 1 << 20
 ON_OFF: Mapping[int, str] = {True: "on", False: "off"}
@@ -105,7 +110,11 @@ def presence(pci: Pci, driver: Driver, gpus: Gpus) -> tuple[Presence, ...]:
     whole = not isinstance(gpus.count, Unknown)
     found = [_of_device(device, by_address.pop(device.address, None), driver, whole=whole) for device in pci.gpus]
     nameless = [gpu for address, gpu in addressed if not address]
-    return (*found, *(_off_bus(gpu) for gpu in (*by_address.values(), *nameless)))
+    for gpu in (*by_address.values(), *nameless):
+        unseen = Presence(gpu.part, Standing.UNCLEAR, "NVML lists it, /sys/bus/pci does not")
+        lost = lost_reason(gpu)
+        found.append(unseen if lost is None else _by_nvml(gpu.part, lost))
+    return tuple(found)
 
 
 def answers_on_bus(device: PciDevice) -> bool | Unknown:
@@ -170,13 +179,6 @@ def _hidden(driver: Driver, entry: DriverGpu | None) -> str:
     return ""
 
 
-def _off_bus(gpu: Gpu) -> Presence:
-    lost = lost_reason(gpu)
-    if lost is None:
-        return Presence(gpu.part, Standing.UNCLEAR, "NVML lists it, /sys/bus/pci does not")
-    return _by_nvml(gpu.part, lost)
-
-
 def _part(device: PciDevice, gpu: Gpu | None, entry: DriverGpu | None) -> Part:
     """Index, address and serial by NVML where it knows them; else the UUID that the driver's file keeps."""
     if gpu is not None and gpu.lost is None and not isinstance(gpu.address, Unknown):
@@ -225,3 +227,54 @@ def corrected_allowed(per_hour: NumberLimit, uptime: Known[float]) -> NumberLimi
     hours = max(uptime / _HOUR_S, _LEAST_HOURS)
     source = f"{per_hour.value:g} an hour over {hours:.0f} h since boot; {per_hour.source}"
     return replace(per_hour, value=round(per_hour.value * hours), unit="errors", source=source)
+
+
+def usual(readings: Iterable[Known[V]], unit: str = "") -> Limit[V] | None:
+    """What most of them are, as a limit; of two that are as frequent the first; None where none is known."""
+    counts = Counter(each for each in readings if not isinstance(each, Unknown))
+    most = next((value for value, _ in counts.most_common(1)), None)
+    return None if most is None else Limit(most, unit, "most GPUs of this node", kind=LimitKind.NODE)
+
+
+def has_number(number: str) -> bool:
+    """Whether it says anything: some cards without a serial number report zeros."""
+    return bool(number.strip("0"))
+
+
+def id_on_bus(gpu: Gpu, pci: Pci) -> str | None:
+    """The model that PCIe lists at the GPU's address; None where it lists nothing there."""
+    at = {device.address: device.pci_id for device in pci.gpus}
+    return None if isinstance(gpu.address, Unknown) else at.get(gpu.address)
+
+
+def gsp_state(gpu: Gpu) -> Known[str]:
+    """`on` or `off` by NVML. A GPU or driver without GSP firmware runs without it: that is `off`."""
+    if not isinstance(gpu.gsp_enabled, Unknown):
+        return "on" if gpu.gsp_enabled else "off"
+    if not isinstance(gpu.gsp_firmware, Unknown):
+        return "on"
+    return "off" if gpu.gsp_firmware.why in NORMAL_ABSENCE else gpu.gsp_firmware
+
+
+def gsp_by_driver(entry: DriverGpu) -> str | None:
+    """`on` or `off` by the line `GPU Firmware:` (`N/A` is off); None where the driver has no such line."""
+    if not isinstance(entry.gsp_firmware, Unknown):
+        return "on"
+    return "off" if entry.gsp_firmware.why is Why.NOT_SUPPORTED else None
+
+
+def usual_gsp(states: Iterable[Known[str]]) -> Known[str]:
+    """The state that most GPUs have; with as many of either, `on`, which is the driver's default."""
+    counts = Counter(each for each in states if not isinstance(each, Unknown))
+    if not counts:
+        return Unknown(Why.MISSING, "no GPU of this node reports it")
+    return max(sorted(counts, reverse=True), key=counts.__getitem__)
+
+
+def owners(gpu: Gpu, jobs: Jobs) -> dict[int, Owner]:
+    """The owner of each process on this GPU by its number, without NVIDIA's own daemons."""
+    found = () if isinstance(gpu.processes, Unknown) else gpu.processes
+    by_mps = any(each.kind == "mps" or is_mps(each.name) for each in found)
+    sliced = not isinstance(jobs.shared_gpus, Unknown) and gpu.uuid in jobs.shared_gpus
+    pids = [each.pid for each in found if not is_resident(each.name)]
+    return jobs.owners(pids, shared=gpu.mig_enabled is True or by_mps or sliced)

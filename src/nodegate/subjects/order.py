@@ -158,21 +158,18 @@ def _bounds(node: Node, item: Item, written: str) -> tuple[tuple[str, _Key], ...
     found = []
     for each in written.split(","):
         match = _RANGE.fullmatch(each)
-        bound = _order(match[2], item.sort) if match and _is_bound(match[2], item.sort) else None
+        form = _FORMS.get(item.sort)
+        is_one = match and (item.sort is Sort.NUMBER or (form and form.fullmatch(match[2])))
+        bound = _order(match[2], item.sort) if match and is_one else None
         if match is None or bound is None:
             message = f"{VARIABLE}: {item.key}: {each.strip()!r} is no bound of a {item.sort.value}"
             raise _wrong(node, message, _EXAMPLES[item.sort])
         found.append((match[1], bound))
-    if not _can_hold(found):
-        raise _wrong(node, f"{VARIABLE}: {item.key}: nothing is {written!r}", _EXAMPLES[item.sort])
+    pairs = ((low, high) for low in found for high in found if low[0][0] == ">" and high[0][0] == "<")
+    for (sign, low), (over, high) in pairs:
+        if not _is_within(low, "<=" if sign + over == ">=<=" else "<", high):  # no value is within both
+            raise _wrong(node, f"{VARIABLE}: {item.key}: nothing is {written!r}", _EXAMPLES[item.sort])
     return tuple(found)
-
-
-def _can_hold(bounds: Iterable[tuple[str, _Key]]) -> bool:
-    """Whether any value is within all of these bounds: whether no lowest one is above a highest one."""
-    bounds = tuple(bounds)
-    pairs = ((low, high) for low in bounds for high in bounds if low[0][0] == ">" and high[0][0] == "<")
-    return all(_is_within(low, "<=" if sign + over == ">=<=" else "<", high) for (sign, low), (over, high) in pairs)
 
 
 _EXAMPLES = {
@@ -182,10 +179,6 @@ _EXAMPLES = {
     Sort.TEXT: "strings have no order: give the values, or a pattern with *",
     Sort.SWITCH: "on or off",
 }
-
-
-def _is_bound(text: str, sort: Sort) -> bool:
-    return sort is Sort.NUMBER or (sort in _FORMS and bool(_FORMS[sort].fullmatch(text)))
 
 
 def _order(text: str, sort: Sort) -> _Key | None:

@@ -10,7 +10,7 @@ from nodegate.files.gz import packed_path
 from nodegate.probe.document import document_of
 from nodegate.records.evidence import FACTS
 from nodegate.records.run_folder import RunFolder
-from nodegate.subjects.boards import owners
+from nodegate.subjects.gpu import owners
 from nodegate.triage.clock import Stamp
 from nodegate.triage.events import Events, template
 from nodegate.triage.kernel_log import kernel_event, which
