@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import suite
 from nodegate.errors import UsageError
 from nodegate.files.paths import CHECKS
-from nodegate.plugin import options, without_nodes
+from nodegate.plugin import options
 
 if TYPE_CHECKING:
     from nodegate.plugin.run import PytestRun
 
 RUN: pytest.StashKey[PytestRun] = pytest.StashKey()
+_INVENTORIES = (".yaml", ".yml", ".ini")
+_SAY = "add --inventory FILE, as in: pytest --inventory hosts.yaml"
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -64,15 +68,31 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """A run without nodes in a folder of checks ends before they are read."""
-    if RUN not in session.config.stash:
-        without_nodes.refuse_checks(session.config)
+    """A run without nodes in a folder of checks ends before they are read: each file would say that it needs nodes.
+
+    Raises:
+        pytest.UsageError: the folder has nodegate's checks. Never if the command line names tests.
+    """
+    config = session.config
+    if RUN in config.stash or config.args_source is pytest.Config.ArgsSource.ARGS:
+        return
+    for folder in (config.invocation_params.dir / argument for argument in config.args):
+        checks = folder if folder.name == CHECKS else folder / CHECKS
+        for file in sorted(checks.glob("test_*.py")):
+            if any("verdicts" in asks for asks in suite.arguments_in(file).values()):
+                raise pytest.UsageError(f"{file.parent}: these are nodegate's checks, which need nodes - {_SAY}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
-    """A run without nodes and without tests reports how to name nodes."""
-    if RUN not in config.stash:
-        without_nodes.hint(terminalreporter, config, exitstatus)
+    """One line if there is nothing to test, or an inventory was named instead: nodes may have been meant."""
+    if RUN in config.stash:
+        return
+    named = config.args_source is pytest.Config.ArgsSource.ARGS
+    for argument in config.args if named else ():
+        if exitstatus == pytest.ExitCode.USAGE_ERROR and Path(argument).suffix in _INVENTORIES:
+            terminalreporter.write_line(f"{argument} names no tests; if it names nodes: pytest --inventory {argument}")
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not named and not terminalreporter.stats.get("deselected"):
+        terminalreporter.write_line(f"no tests here; for nodes, {_SAY}")
 
 
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> None:

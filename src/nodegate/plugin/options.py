@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,17 +16,9 @@ from nodegate.profile import Profile
 from nodegate.run.settings import QUIET, Settings
 from nodegate.words.catalogue import LANGUAGES
 
-if TYPE_CHECKING:
-    from nodegate.job.prometheus import Access
-
 RIVAL = "pytest-ansible"  # it defines --inventory too; two definitions stop pytest before it starts
 
-_NEED_NODES = (
-    "nodes",
-    "run_dir",
-    "policy",
-    "site",
-)  # options that are never in a pytest.ini: without nodes they are a mistake
+_NEED_NODES = ("nodes", "run_dir", "policy", "site")  # never in a pytest.ini: without nodes they are a mistake
 
 
 def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -120,8 +112,11 @@ def settings(config: pytest.Config) -> Settings:
         raise pytest.UsageError("--replay judges a run again, --resume continues it: use one of them")
     if given("resume") and given("run_dir"):
         raise pytest.UsageError("--resume continues in the folder of that run: leave out --run-dir")
-    files = (path(f"metrics_{each}_file") for each in ("token", "header", "ca"))
-    access = _access(given("metrics"), *files) if given("metrics") else None
+    access = None
+    if given("metrics"):
+        from nodegate.job.prometheus import Access  # noqa: PLC0415 - ssl, only where a server is asked
+
+        access = Access(given("metrics"), *(path(f"metrics_{each}_file") for each in ("token", "header", "ca")))
     texts: dict[str, Any] = {
         name: given(name) or "" for name in ("nodes", "policy", "facts_within", "burn", "hang_after", "pairs", "lang")
     }
@@ -144,12 +139,6 @@ def settings(config: pytest.Config) -> Settings:
         notices=tuple(given("notice")),
         record=path("record") or path("history") or DEFAULT,
     )
-
-
-def _access(url: str, *files: Path | None) -> Access:
-    from nodegate.job.prometheus import Access  # noqa: PLC0415 - ssl, only where a server is asked
-
-    return Access(url, *files)
 
 
 def _refuse_contrary_loads(given: Callable[[str], object]) -> None:
