@@ -72,18 +72,14 @@ def _gpus(document: ProbeDocument) -> Gpus:
         return nvml.parse(section_object(document.sections, "nvml"))
     except CannotMeasure as by_nvml:
         try:
-            return _gpus_of_nvidia_smi(document)
-        except CannotMeasure as smi:
-            raise CannotMeasure(
-                f"{by_nvml.reason}; {smi.reason}", next_step=by_nvml.next_step, lacks=by_nvml.lacks
-            ) from None
-
-
-def _gpus_of_nvidia_smi(document: ProbeDocument) -> Gpus:
-    written = readings.body(section_object(document.sections, "nvidia_smi"), "q", nvidia_smi.MAX_TEXT)
-    if isinstance(written, Unknown):
-        raise CannotMeasure(f"nvidia-smi: {written}", next_step="run nvidia-smi on the node by hand")
-    return nvidia_smi.parse_xml(written)
+            written = readings.body(section_object(document.sections, "nvidia_smi"), "q", nvidia_smi.MAX_TEXT)
+            if not isinstance(written, Unknown):
+                return nvidia_smi.parse_xml(written)
+            smi = f"nvidia-smi: {written}"
+        except CannotMeasure as said:
+            smi = said.reason
+        step = by_nvml.next_step
+        raise CannotMeasure(f"{by_nvml.reason}; {smi}", next_step=step, lacks=by_nvml.lacks) from None
 
 
 def _rdma(document: ProbeDocument) -> Rdma:
@@ -95,13 +91,9 @@ def _rdma(document: ProbeDocument) -> Rdma:
 
 
 def _kernel_log(document: ProbeDocument) -> KernelLog:
-    return kernel_log.parse(
-        section_object(document.sections, "kernel_log"), epoch_s=document.epoch_s, uptime_s=_uptime_s(document)
-    )
-
-
-def _uptime_s(document: ProbeDocument) -> Known[float]:
-    return readings.number(_data(document, "system"), "uptime_s")
+    uptime_s = readings.number(_data(document, "system"), "uptime_s")
+    written = section_object(document.sections, "kernel_log")
+    return kernel_log.parse(written, epoch_s=document.epoch_s, uptime_s=uptime_s)
 
 
 def _data(document: ProbeDocument, section: str) -> Known[Mapping[str, object]]:

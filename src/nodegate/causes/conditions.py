@@ -175,17 +175,14 @@ def _says(loaded: Loaded, path: tuple[object, ...], value: object) -> tuple[tupl
     if not isinstance(given, dict) or not all(isinstance(words, str) for words in given.values()):
         raise loaded.wrong(f"{path[-1]} must be a string, or a mapping from findings to strings", path)
     for words in given.values():
-        if not _fields_in(words) <= _FIELDS:
+        try:
+            unknown = {field for _, field, _, _ in Formatter().parse(words) if field is not None} - _FIELDS
+        except ValueError:
+            unknown = {words}
+        if unknown:
             fields = ", ".join(f"{{{name}}}" for name in sorted(_FIELDS))
             raise loaded.wrong(f"{words!r} must have only the fields {fields}", path)
     return tuple((str(pattern), words) for pattern, words in given.items())
-
-
-def _fields_in(template: str) -> set[str]:
-    try:
-        return {field for _, field, _, _ in Formatter().parse(template) if field is not None}
-    except ValueError:
-        return {template}
 
 
 def _relations(loaded: Loaded, name: str, entry: Mapping[str, object], word: str) -> Mapping[str, tuple[str, ...]]:

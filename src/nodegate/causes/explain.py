@@ -71,7 +71,12 @@ def causes_of(records: Iterable[Record], table: Conditions) -> tuple[Cause, ...]
     told = [record for record in kept if not kinds(record.findings) <= HEALTHY]
     waivers = {(record.check, id(finding)): record.waiver for record in told for finding in record.findings}
     found = [CheckFinding(record.check, finding) for record in told for finding in record.findings]
-    groups = _grouped([each for each in found if each.finding.verdict not in HEALTHY], table)
+    by_key: dict[tuple[object, ...], _Group] = {}
+    for each in (each for each in found if each.finding.verdict not in HEALTHY):
+        condition = _condition(each, table)
+        key = (condition.name, None if condition.one else _owner(each.finding.part).key, _reason(each))
+        by_key.setdefault(key, _Group(condition)).findings.append(each)
+    groups = sorted(by_key.values(), key=lambda group: group.condition.place)
     _explain(groups)
     left = [group for group in groups if group.findings]
     causes = [_cause(kept[0].node, same, waivers) for same in _folded(left)] if kept else []
@@ -83,15 +88,6 @@ def worst_first(cause: Cause) -> tuple[object, ...]:
     unread = len(cause.findings) if cause.verdict is Verdict.ERROR else 0  # the most comes from what lies deepest
     badness = ORDER[cause.severity], _BADNESS[cause.verdict], -len(cause.nodes), -unread
     return bool(cause.waiver), *badness, cause.part.short
-
-
-def _grouped(found: Sequence[CheckFinding], table: Conditions) -> list[_Group]:
-    groups: dict[tuple[object, ...], _Group] = {}
-    for each in found:
-        condition = _condition(each, table)
-        key = (condition.name, None if condition.one else _owner(each.finding.part).key, _reason(each))
-        groups.setdefault(key, _Group(condition)).findings.append(each)
-    return sorted(groups.values(), key=lambda group: group.condition.place)
 
 
 def _condition(each: CheckFinding, table: Conditions) -> Condition:

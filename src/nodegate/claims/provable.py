@@ -34,7 +34,12 @@ def provable(
     """
     found = []
     for claim in claims:
-        limits = {key: absolute_limit(baseline, key) for _, keys in claim.limits for key in keys}
+        limits: dict[str, AnyLimit | None] = {}
+        for key in (key for _, keys in claim.limits for key in keys):
+            stored, entry = baseline.find(key), baseline.entry(key)
+            if stored is None:  # the share of its peak that a good device reaches; None where neither is
+                stored = of_platform(Metric(key, (0.0,), entry.unit if entry else "GB/s"), baseline).least
+            limits[key] = stored
         missing = [
             f"no limit {' or '.join(keys)}"
             for _, keys in claim.limits
@@ -46,12 +51,3 @@ def provable(
         there = tuple((key, limit) for key, limit in limits.items() if limit is not None)
         found.append(Provable(claim, there, tuple(missing)))
     return found
-
-
-def absolute_limit(baseline: Baseline, key: str) -> AnyLimit | None:
-    """The limit of a key: its value, or the share of its peak that a good device reaches; None where neither is."""
-    stored = baseline.find(key)
-    if stored is not None:
-        return stored
-    entry = baseline.entry(key)
-    return of_platform(Metric(key, (0.0,), entry.unit if entry else "GB/s"), baseline).least

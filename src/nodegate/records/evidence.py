@@ -137,19 +137,13 @@ def _error(said: Mapping[str, object], node: str) -> CannotMeasure:
     step = str(said.get("next_step", "measure this node again"))[:MOST_SAID]
     names = ("kind", "blocked_by", "lacks", "whose")
     kind, blocked_by, lacks, whose = (str(said.get(name, ""))[:MOST_SAID] for name in names)
-    if not whose:
-        whose, reason = _whose_before_0_3(reason, node)
+    if not whose and reason.startswith(f"{node}: "):  # the releases before 0.3 wrote both as one text
+        whose, reason = node, reason.removeprefix(f"{node}: ")
     if kind == BUSY:
         return Busy(reason, next_step=step, whose=whose)
     if kind:
         return Unreachable(kind, reason, next_step=step, whose=whose)
     return CannotMeasure(reason, next_step=step, blocked_by=blocked_by, lacks=lacks, whose=whose)
-
-
-def _whose_before_0_3(reason: str, node: str) -> tuple[str, str]:
-    """The node that an error is about and the reason, which releases before 0.3 wrote as one text."""
-    rest = reason.removeprefix(f"{node}: ")
-    return (node, rest) if rest != reason else ("", reason)
 
 
 def _number(value: object) -> float:

@@ -182,17 +182,12 @@ def from_kernel(kind: str, device: str) -> Part:
         return gpu(address=address) if address else named_gpu
     if kind == "NVSwitch":
         return nvswitch(device)
-    if "disk" in kind and device:
-        return Part(Kind.DISK, f"disk {_whole_disk(device)}")
+    if "disk" in kind and device:  # "nvme0" of "nvme0n1p2", "sda" of "sda2"
+        match = _DISK.match(device)
+        return Part(Kind.DISK, f"disk {match[0] if match else device}")
     if kind == "memory" and not device:
         return MEMORY
     return Part(_KERNEL_KINDS.get(kind, Kind.HOST), f"{kind} {address or device}".strip(), pci=address)
-
-
-def _whole_disk(device: str) -> str:
-    """The disk of a partition or namespace: "nvme0" of "nvme0n1p2", "sda" of "sda2"."""
-    match = _DISK.match(device)
-    return match[0] if match else device
 
 
 def port(of: Part, number: int) -> Part:

@@ -113,7 +113,11 @@ def fingerprint(folder: Path) -> tuple[str, int]:
         places[lines[0].partition(_KEY_END)[0] + _KEY_END].append(place)
     with _opened(path) as file:
         for _, own in sorted(places.items()):
-            lines = sorted(each for place in own for each in _member_at(file, place))
+            lines = []
+            for place in own:
+                file.seek(place)
+                lines += next(each for _, each in _ends(file))
+            lines.sort()
             count += len(lines)
             digest.update(b"".join(each + b"\n" for each in lines))
     return digest.hexdigest(), count
@@ -131,11 +135,6 @@ def _members(path: Path) -> Iterator[tuple[int, list[bytes]]]:
         for end, lines in _ends(file):
             yield begins, lines
             begins = end
-
-
-def _member_at(file: IO[bytes], place: int) -> list[bytes]:
-    file.seek(place)
-    return next(lines for _, lines in _ends(file))
 
 
 def _end_of_whole(path: Path) -> int:
