@@ -7,22 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from nodegate.baseline import baseline_file, expected
+from nodegate.baseline import baseline_file, consistency, expected
 from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile
-from nodegate.baseline.consistency import (
-    HINT,
-    Ranges,
-    fits,
-    has_effect,
-    known_key,
-    plausible,
-    ranges,
-    refuse_far_off,
-    tell_apart,
-)
+from nodegate.baseline.consistency import Ranges, ranges
 from nodegate.baseline.entry import Entry, kind
 from nodegate.baseline.limit_keys import LimitKeys, checks_beside
-from nodegate.baseline.merge import alike, merged, overlaid
+from nodegate.baseline.merge import Overlay, alike, merged, overlaid
 from nodegate.baseline.platform import OF_THE_WHOLE, Detected, Platform, detect, look
 from nodegate.errors import NotJudged, UsageError
 from nodegate.files.paths import BASELINES, CHECKS, suite_folder
@@ -31,7 +21,6 @@ from nodegate.metric_names import METRICS
 from nodegate.records.finding import AnyLimit, Limit, NumberLimit
 
 if TYPE_CHECKING:
-    from nodegate.baseline.overlay import Overlay
     from nodegate.metric import Statistic
     from nodegate.node import Node
     from nodegate.probe.gpu import Gpus
@@ -102,14 +91,10 @@ class Baseline:
         """
         found = self.find(key)
         if found is None:
-            raise NotJudged(f"no limit {key} for {self._whose}")
+            part = f"{PART_OF} {self.platform}; nodegate_gpus says how many GPUs it has" if self.is_part else ""
+            whose = f"platform {self.platform}" if self.platform else self.reason
+            raise NotJudged(f"no limit {key} for {part or whose}")
         return found
-
-    @property
-    def _whose(self) -> str:
-        if self.is_part:
-            return f"{PART_OF} {self.platform}; nodegate_gpus says how many GPUs it has"
-        return f"platform {self.platform}" if self.platform else self.reason
 
 
 def _number(key: str, limit: AnyLimit) -> NumberLimit:
@@ -162,17 +147,17 @@ class Baselines:
         keys = LimitKeys(named, (*suite_folder(CHECKS).glob("test_*.py"), *checks, *checks_beside(paths)))
         sites = [each if isinstance(each, BaselineFile) else baseline_file.read(each) for each in extra]
         for file in sites:
-            has_effect(file, [*own, *sites])
+            consistency.has_effect(file, [*own, *sites])
         files = [*own, *sites]
         shipped = Baselines.of(own, known=keys).platforms if sites or policy else {}
         if policy is None:
             alone = Baselines.of(files, known=keys)
-            refuse_far_off(sites, shipped)
+            consistency.refuse_far_off(sites, shipped)
             return replace(alone, shipped=shipped or alone.platforms)
         decided = policy.files([file.platform for file in files], keys)
         settled = {file.platform: frozenset(file.limits) for file in decided}
         whole = Baselines.of([*files, *decided], known=keys)
-        refuse_far_off([*sites, *decided], shipped)
+        consistency.refuse_far_off([*sites, *decided], shipped)
         return replace(whole, sources=whole.sources[: len(files)], settled=settled, shipped=shipped)
 
     @staticmethod
@@ -191,9 +176,9 @@ class Baselines:
         for file in listed:
             bounds = ranges(all_of)
             for entry in file.limits.values():
-                known_key(entry, keys)
-                fits(entry, seen.get(entry.key))
-                plausible(entry, bounds)
+                consistency.known_key(entry, keys)
+                consistency.fits(entry, seen.get(entry.key))
+                consistency.plausible(entry, bounds)
             seen.update(file.limits)
             all_of += file.limits.values()
             if file.platform == EVERYWHERE:  # it wins over all that was read before it, key by key
@@ -202,7 +187,7 @@ class Baselines:
             sources.append(Source(file.file, file.sha256))
         everywhere = platforms.pop(EVERYWHERE, None)
         platforms = alike(platforms, {each.platform: each.file for each in reversed(listed)})
-        tell_apart(platforms)
+        consistency.tell_apart(platforms)
         common = everywhere.limits if everywhere else {}
         return Baselines(platforms, common, tuple(sources), keys.and_named(seen), ranges(all_of))
 
@@ -217,14 +202,15 @@ class Baselines:
         if named and named not in self.platforms:
             self.check_expected([node])
         platform = self.platforms.get(named or detected.name)
+        name, title = (platform.name, platform.title) if platform else ("", "")
         part = detected.part and not named
         entries = self._entries_of(platform, part=part)
         none: frozenset[str] = frozenset()
-        settled = self.settled.get(EVERYWHERE, none) | self.settled.get(platform.name if platform else "", none)
+        settled = self.settled.get(EVERYWHERE, none) | self.settled.get(name, none)
         asked = expected.overrides(node, entries, self.ranges)
         return Baseline(
-            platform=platform.name if platform else "",
-            title=f"{PART_OF} {platform.title}" if platform and part else platform.title if platform else "",
+            platform=name,
+            title=f"{PART_OF} {title}" if platform and part else title,
             reason="" if platform else detected.reason,
             named=named,
             detected=named if named and self._board(named) == self._board(detected.name) else detected.name,
@@ -265,10 +251,8 @@ class Baselines:
             UsageError: with the inventory's file and line, and the near match.
         """
         entries = {key: entry for each in self.platforms.values() for key, entry in each.limits.items()}
-        entries |= self.common
-        expected.check_expected(
-            nodes, platforms=self.platforms.keys(), entries=entries, keys=self.keys, ranges=self.ranges
-        )
+        known = {**entries, **self.common}
+        expected.check_expected(nodes, self.platforms.keys(), known, self.keys, self.ranges)
         for node in nodes:
             if (own := self.shipped.get(node.platform)) and (said := next(expected.far_off_limits(node, own), "")):
-                raise node.wrong(said, HINT)
+                raise node.wrong(said, consistency.HINT)

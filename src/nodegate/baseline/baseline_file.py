@@ -16,10 +16,8 @@ from nodegate.files.typed_yaml import Reader, mapping, names
 EVERYWHERE = "*"
 _FILE_WORDS = ("platform", "title", "match", "like", "without", "limits")
 _MATCH_WORDS = ("gpu_pci_ids", "nvswitch", "system")
-_NUMBERS, _TEXTS = (
-    ("tolerance", "floor", "peak", "best_value", "spread", "looks"),
-    ("peak_source", "note", "deliberate"),
-)
+_NUMBERS = ("tolerance", "floor", "peak", "best_value", "spread", "looks")
+_TEXTS = ("peak_source", "note", "deliberate")
 _VALUE_WORDS = ("value", "source", "parameters", *_NUMBERS, *_TEXTS)
 _ENTRY_WORDS = (*_VALUE_WORDS, "unit", "direction", "variants")
 _CLAUSE = "clause"  # of a policy, which names one for each of its limits
@@ -72,9 +70,8 @@ def parse(loaded: Loaded) -> BaselineFile:
     top = reader.mapping((), "a baseline file", _FILE_WORDS)
     platform = reader.text(top, "platform", ())
     if platform != EVERYWHERE and not _PLATFORM.fullmatch(platform):
-        raise reader.wrong(
-            ("platform",), f"{platform!r} is not a valid platform name", "use lower-case letters, digits, - and ."
-        )
+        hint = "use lower-case letters, digits, - and ."
+        raise reader.wrong(("platform",), f"{platform!r} is not a valid platform name", hint)
     if platform == EVERYWHERE and "match" in top:
         raise reader.wrong(("match",), 'platform "*" applies everywhere and has no match', "remove it")
     limits = reader.mapping(("limits",), "limits") if "limits" in top else {}
@@ -128,9 +125,8 @@ class _Reader(Reader):
             raise self.wrong(("match",), "match needs gpu_pci_ids: a list such as [10de:2330]")
         for each in ids:
             if not isinstance(each, str) or not _PCI_ID.fullmatch(each):
-                raise self.wrong(
-                    ("match", "gpu_pci_ids"), f"{each!r} is not a PCI id", 'write it as lspci -n does: "10de:2330"'
-                )
+                hint = 'write it as lspci -n does: "10de:2330"'
+                raise self.wrong(("match", "gpu_pci_ids"), f"{each!r} is not a PCI id", hint)
         nvswitch = found.get("nvswitch")
         if nvswitch is not None and not isinstance(nvswitch, bool):
             raise self.wrong(("match", "nvswitch"), f"nvswitch must be true or false, not {nvswitch!r}")
@@ -139,9 +135,8 @@ class _Reader(Reader):
     def entry(self, key: str) -> Entry:
         path = (*self.where, key)
         if not _KEY.fullmatch(key):
-            raise self.wrong(
-                path, f"{key!r} is not a valid limit key", "a key is subject.what_unit, such as gpu.power_limit_w"
-            )
+            hint = "a key is subject.what_unit, such as gpu.power_limit_w"
+            raise self.wrong(path, f"{key!r} is not a valid limit key", hint)
         found = self.mapping(path, key, (*_ENTRY_WORDS, _CLAUSE) if self.policy else _ENTRY_WORDS)
         clause = f"policy {self.policy}, clause {self.text(found, _CLAUSE, path)}" if self.policy else ""
         found = {word: value for word, value in found.items() if word != _CLAUSE}
@@ -176,18 +171,18 @@ class _Reader(Reader):
         if not isinstance(listed, list) or not listed:
             raise self.wrong((*path, "variants"), f"{key}: variants must be a list", self.page)
         shared = {word: found[word] for word in _SHARED_WORDS if word in found and word != "variants"}
-        variants = [self._variant(key, each, shared, (*path, "variants", at)) for at, each in enumerate(listed)]
+        variants: list[Entry] = []
+        for at, each in enumerate(listed):
+            where = (*path, "variants", at)
+            own = mapping(self.loaded, where, each, f"{key}: a variant", _VALUE_WORDS, hint=self.page)
+            if not own.get("parameters"):
+                raise self.wrong(where, f"{key}: a variant needs parameters, which distinguish it from the others")
+            variants.append(self._one(key, {**shared, **own}, where))
         for at, variant in enumerate(variants):
             if any(variant.parameters == earlier.parameters for earlier in variants[:at]):
                 where = (*path, "variants", at)
                 raise self.wrong(where, f"{key}: two variants for {shown(variant.parameters)}", "keep one of them")
         return replace(variants[0], line=self.loaded.line(path), variants=tuple(variants))
-
-    def _variant(self, key: str, each: object, shared: Mapping[str, object], path: tuple[object, ...]) -> Entry:
-        found = mapping(self.loaded, path, each, f"{key}: a variant", _VALUE_WORDS, hint=self.page)
-        if not found.get("parameters"):
-            raise self.wrong(path, f"{key}: a variant needs parameters, which distinguish it from the others")
-        return self._one(key, {**shared, **found}, path)
 
     def _parameters(self, found: Mapping[str, object], path: tuple[object, ...]) -> Mapping[str, object]:
         path = (*path, "parameters")
@@ -195,10 +190,9 @@ class _Reader(Reader):
         for name, value in given.items():
             items = value if isinstance(value, list) and value else [value]
             if not all(isinstance(item, (bool, int, float, str)) for item in items):
-                raise self.wrong(
-                    (*path, name), f"{name}: {value!r} is not a number, text, true or false, nor a list of those"
-                )
-            if name.endswith(AT_LEAST) and (isinstance(value, bool) or not isinstance(value, (int, float))):
+                what = f"{value!r} is not a number, text, true or false, nor a list of those"
+                raise self.wrong((*path, name), f"{name}: {what}")
+            if name.endswith(AT_LEAST) and not is_plain_number(value):
                 raise self.wrong((*path, name), f"{name} must be a number, not {value!r}")
         return given
 
@@ -227,9 +221,8 @@ class _Reader(Reader):
     def _direction(self, found: Mapping[str, object], path: tuple[object, ...]) -> str:
         direction = found.get("direction", "")
         if direction and direction not in DIRECTIONS:
-            raise self.wrong(
-                (*path, "direction"), f"unknown direction {direction!r}", did_you_mean(str(direction), DIRECTIONS)
-            )
+            hint = did_you_mean(str(direction), DIRECTIONS)
+            raise self.wrong((*path, "direction"), f"unknown direction {direction!r}", hint)
         return str(direction)
 
     def _consistent(self, entry: Entry, path: tuple[object, ...]) -> None:
@@ -241,8 +234,7 @@ class _Reader(Reader):
             raise self.wrong((*path, "tolerance"), f"a tolerance is a part of one: 0.05 for 5 %, {most}")
         if entry.floor is not None and not (numeric and entry.direction == "at least"):
             raise self.wrong((*path, "floor"), f"{entry.key}: a floor needs a number and direction: at least")
-        wrong = off_peak(entry)
-        if wrong:
+        if wrong := off_peak(entry):
             raise self.wrong((*path, "value"), wrong, "is it in another unit?")
 
 

@@ -6,7 +6,6 @@ refused, unless its author says that it is meant: `{value: 70, deliberate: "reas
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile
 from nodegate.baseline.entry import Entry, is_plain_number, kind
@@ -29,12 +28,7 @@ _SAME_BOARD = 1.1
 HINT = 'if it is meant, write {value: .., deliberate: "reason"}'
 
 
-@dataclass(frozen=True)
-class Slip:
-    """What is wrong with a limit, and the nearest right form."""
-
-    message: str
-    advice: str
+Slip = tuple[str, str]  # what is wrong with a limit, and the nearest right form
 
 
 def slip_of_value(key: str, value: object, unit: str, known: Ranges) -> Slip | None:
@@ -49,28 +43,27 @@ def slip_of_value(key: str, value: object, unit: str, known: Ranges) -> Slip | N
     if not is_plain_number(value):
         return None
     if value < 0:
-        return Slip(f"{key}: {value:g} {unit} is below zero".rstrip(), f"write {-value:g}")
+        return f"{key}: {value:g} {unit} is below zero".rstrip(), f"write {-value:g}"
     if value == 0 and key.endswith(_NEVER_ZERO):
-        advice = "leave the key out where nothing is to be judged"
-        return Slip(f"{key}: 0 {unit} holds for every device", advice)
-    return _magnitude(key, value, unit, *known[key]) if key.endswith(_NEVER_ZERO) and key in known else None
-
-
-def _magnitude(key: str, value: float, unit: str, low: float, high: float) -> Slip | None:
-    """A value that no known platform comes near; of the site's own network only one that is right in another unit."""
-    right = _in_the_other_unit(value, low, high, unit)
+        return f"{key}: 0 {unit} holds for every device", "leave the key out where nothing is to be judged"
+    if not key.endswith(_NEVER_ZERO) or key not in known:
+        return None
+    low, high = known[key]
+    fitting = (value * times for times in _OTHER_UNITS if low / 2 <= value * times <= high * 2)
+    right = next((f"write {each:g}, in {unit}" for each in fitting), "")
+    # Of the site's own network only what is right in another unit.
     if low / _APART < value < high * _APART or (key.startswith(_NETWORK) and not right):
         return None
     between = f"{low:g} {unit}" if low == high else f"{low:g} to {high:g} {unit}"
     said = f"{key}: {value:g} {unit}, where the known platforms have {between}"
-    return Slip(said, right or f"is it in another unit than {unit}?")
+    return said, right or f"is it in another unit than {unit}?"
 
 
 def slip_of_direction(key: str, direction: str) -> Slip | None:
     """A direction in which slow devices pass and good ones fail; None where it is right."""
     for endings, right, what in ((_MORE_IS_BETTER, "at least", "more"), (_LESS_IS_BETTER, "at most", "less")):
         if direction and key.endswith(endings) and direction != right:
-            return Slip(f"{key}: {what} of it is better, and the direction is {direction!r}", f"write {right}")
+            return f"{key}: {what} of it is better, and the direction is {direction!r}", f"write {right}"
     return None
 
 
@@ -83,12 +76,6 @@ def ranges(entries: Iterable[Entry]) -> Ranges:
                 low, high = found.get(each.key, (each.value, each.value))
                 found[each.key] = (min(low, each.value), max(high, each.value))
     return found
-
-
-def _in_the_other_unit(value: float, low: float, high: float, unit: str) -> str:
-    """What to write where the value is right in another unit; empty where it is not."""
-    right = (value * times for times in _OTHER_UNITS if low / 2 <= value * times <= high * 2)
-    return next((f"write {each:g}, in {unit}" for each in right), "")
 
 
 def far_off(key: str, value: object, own: Entry | None) -> str:
@@ -146,7 +133,7 @@ def plausible(entry: Entry, bounds: Ranges) -> None:
     for each in entry.variants or (entry,):
         slip = slip_of_value(each.key, each.value, each.unit, bounds) or slip_of_direction(each.key, each.direction)
         if slip:
-            raise each.wrong(slip.message, slip.advice, entry.line)
+            raise each.wrong(*slip, entry.line)
 
 
 def fits(entry: Entry, before: Entry | None) -> None:
@@ -167,10 +154,8 @@ def fits(entry: Entry, before: Entry | None) -> None:
 
 def known_key(entry: Entry, known: LimitKeys) -> None:
     """A site may have its own keys, but a key similar to a known one is a mistake that would switch a limit off."""
-    near = known.nearest(entry.key)
-    if near:
-        message = f"no check asks for {entry.key}"
-        raise entry.wrong(message, f"did you mean {near}?")
+    if near := known.nearest(entry.key):
+        raise entry.wrong(f"no check asks for {entry.key}", f"did you mean {near}?")
 
 
 def tell_apart(platforms: Mapping[str, Platform]) -> None:
@@ -182,7 +167,5 @@ def tell_apart(platforms: Mapping[str, Platform]) -> None:
         for pci_id, system in found:
             other = seen.setdefault((pci_id, match.nvswitch if match else None, system), platform)
             if other is not platform:
-                raise UsageError(
-                    f"platforms {other.name} and {platform.name} both match {pci_id}",
-                    hint=f"remove the match from {platform.name} and set it in the inventory (nodegate_platform)",
-                )
+                hint = f"remove the match from {platform.name} and set it in the inventory (nodegate_platform)"
+                raise UsageError(f"platforms {other.name} and {platform.name} both match {pci_id}", hint=hint)

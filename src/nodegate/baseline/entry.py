@@ -11,9 +11,8 @@ from nodegate.baseline.parameters import difference
 from nodegate.errors import UsageError
 from nodegate.records.finding import AnyLimit, Limit, LimitKind, LimitValue, limit_value
 
-SWITCHES = frozenset(
-    {"gpu.ecc", "gpu.gsp", "gpu.mig"}
-)  # "on" or "off": YAML reads the unquoted words as true and false
+# "on" or "off": YAML reads the unquoted words as true and false.
+SWITCHES = frozenset({"gpu.ecc", "gpu.gsp", "gpu.mig"})
 MOST_TOLERANCE = 0.5  # more lets everything pass
 DIRECTIONS = ("at least", "at most", "equal")
 UNITS_BY_SUFFIX = {  # the first match: _gb_per_s comes before _per_s and _s

@@ -5,7 +5,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from nodegate.baseline.consistency import Ranges, far_off, slip_of_value
-from nodegate.baseline.entry import SWITCHES, Entry, kind, switch_words, unit_for
+from nodegate.baseline.entry import SWITCHES, Entry, is_plain_number, kind, switch_words, unit_for
 from nodegate.baseline.limit_keys import LimitKeys
 from nodegate.baseline.platform import Platform
 from nodegate.files.strict_yaml import did_you_mean
@@ -17,7 +17,7 @@ _UNITS = {"gpu.count": "GPUs", "rdma.rails": "ports"}
 
 
 def check_expected(
-    nodes: Iterable[Node], *, platforms: Collection[str], entries: Mapping[str, Entry], keys: LimitKeys, ranges: Ranges
+    nodes: Iterable[Node], platforms: Collection[str], entries: Mapping[str, Entry], keys: LimitKeys, ranges: Ranges
 ) -> None:
     """Refuse what no part of the suite would read: a typing error in a limit must not switch it off.
 
@@ -34,19 +34,13 @@ def check_expected(
     for node in nodes:
         for name in node.expected:
             if name not in KNOWN:
-                raise node.wrong(
-                    f"unknown variable {PREFIX}{name}",
-                    did_you_mean(PREFIX + name, {PREFIX + known for known in KNOWN}),
-                )
+                hint = did_you_mean(PREFIX + name, {PREFIX + known for known in KNOWN})
+                raise node.wrong(f"unknown variable {PREFIX}{name}", hint)
         if node.platform and node.platform not in platforms:
-            raise node.wrong(
-                f"{PREFIX}platform: no baseline for {node.platform!r}",
-                did_you_mean(node.platform, platforms),
-                variable="platform",
-            )
+            what = f"{PREFIX}platform: no baseline for {node.platform!r}"
+            raise node.wrong(what, did_you_mean(node.platform, platforms), variable="platform")
         for key in overrides(node, entries, ranges):
-            near = keys.nearest(key)
-            if near:
+            if near := keys.nearest(key):
                 raise node.wrong(f"unknown limit {key!r}", f"did you mean {near}?")
 
 
@@ -60,9 +54,8 @@ def overrides(node: Node, entries: Mapping[str, Entry], ranges: Ranges) -> Mappi
     """
     found = {key: _limit(node, key, value, entries.get(key)) for key, value in node.settings.limit_values.items()}
     for key, limit in found.items():
-        slip = slip_of_value(key, limit.value, limit.unit, ranges)
-        if slip:
-            raise node.wrong(slip.message, slip.advice)
+        if slip := slip_of_value(key, limit.value, limit.unit, ranges):
+            raise node.wrong(*slip)
     return found
 
 
@@ -81,19 +74,14 @@ def _plain(value: object) -> object:
     return value
 
 
-def _deliberate(node: Node, key: str, value: object) -> tuple[object, str]:
-    """The value of a limit, and the reason for one that is far from the platform's; empty for none."""
-    if not isinstance(value, dict):
-        return value, ""
-    meant = value.get("deliberate")
-    if value.keys() != {"value", "deliberate"} or not isinstance(meant, str) or not meant.strip():
-        raise node.wrong(f"{key} is a mapping", 'write {value: .., deliberate: "reason"}')
-    return value["value"], meant
-
-
 def _limit(node: Node, key: str, value: object, entry: Entry | None) -> AnyLimit:
     allowed = unit_for(key)
-    value, reason = _deliberate(node, key, value)
+    reason: object = ""  # for a value that is far from the platform's
+    if isinstance(value, dict):
+        reason = value.get("deliberate")
+        if value.keys() != {"value", "deliberate"} or not isinstance(reason, str) or not reason.strip():
+            raise node.wrong(f"{key} is a mapping", 'write {value: .., deliberate: "reason"}')
+        value = value["value"]
     if key in SWITCHES:
         value = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value).lower()
         words = switch_words(key)
@@ -101,17 +89,12 @@ def _limit(node: Node, key: str, value: object, entry: Entry | None) -> AnyLimit
             raise node.wrong(f"{key} must be {' or '.join(words)}, not {value!r}")
     wanted = "a number" if key in _UNITS or (entry is None and allowed) else kind(entry.value) if entry else ""
     if wanted == "a number" and value != "unlimited":
-        value = _number(node, key, value)
+        value = _plain(value)
+        if not is_plain_number(value) or not math.isfinite(value):
+            raise node.wrong(f"{key} must be a number, not {value!r}")
     elif key not in SWITCHES and wanted not in ("", kind(value)):
         hint = f'put it in quotes: {key}: "{value}"' if wanted == "text" else ""
         raise node.wrong(f"{key} must be {wanted}, not {value!r}", hint)
     unit = entry.unit if entry else _UNITS.get(key) or (allowed[0] if len(allowed) == 1 else "")
     source = f"inventory {node.origin}".rstrip() + (f"; deliberate: {reason}" if reason else "")
     return Limit(limit_value(value), unit, source, kind=LimitKind.ORDER)
-
-
-def _number(node: Node, key: str, value: object) -> float:
-    value = _plain(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise node.wrong(f"{key} must be a number, not {value!r}")
-    return value

@@ -1,12 +1,21 @@
-"""Several baseline files of one platform: later ones win, key by key; what physics allows stays."""
+"""Several baseline files of one platform: later ones win, key by key; what physics allows stays.
 
-from collections.abc import Mapping
-from dataclasses import replace
+The limits of a policy win over every baseline file and over the inventory.
+"""
 
-from nodegate.baseline.baseline_file import BaselineFile, off_peak
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile, limits_of_policy, off_peak
 from nodegate.baseline.entry import Entry
+from nodegate.baseline.limit_keys import LimitKeys
 from nodegate.baseline.platform import Platform
 from nodegate.errors import UsageError
+from nodegate.files.strict_yaml import Loaded, did_you_mean
 
 
 def merged(before: Platform | None, file: BaselineFile) -> Platform:
@@ -71,10 +80,45 @@ def _with_peak(entry: Entry, before: Entry | None) -> Entry:
     variants = tuple(replace(each, **known) for each in entry.variants)  # type: ignore[arg-type]
     whole = replace(entry, variants=variants, **known)  # type: ignore[arg-type]
     for each in whole.variants or (whole,):
-        wrong = off_peak(each)
-        if wrong:
-            hint = (
-                f"the peak is of {before.origin_of_peak}; give another peak with its source if it is not of these GPUs"
-            )
-            raise UsageError(wrong, file=entry.file, line=each.line or entry.line, hint=hint)
+        if wrong := off_peak(each):
+            step = "give another peak with its source if it is not of these GPUs"
+            raise each.wrong(wrong, f"the peak is of {before.origin_of_peak}; {step}", entry.line)
     return whole
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """The limits of one policy file: for each pattern of platforms, with its line, their limits; later ones win."""
+
+    file: str
+    sha256: str
+    limits: tuple[tuple[str, int, Mapping[str, Entry]], ...]
+
+    @staticmethod
+    def of(loaded: Loaded, platforms: Iterable[str], policy: str) -> Overlay:
+        """The limits for these patterns of platforms in the file of a policy of this name, those for all first."""
+        ordered = sorted(platforms, key=lambda each: each != EVERYWHERE)
+        limits = ((each, loaded.line(("limits", each)), limits_of_policy(loaded, each, policy)) for each in ordered)
+        return Overlay(loaded.name, loaded.sha256, tuple(limits))
+
+    def files(self, platforms: Collection[str], keys: LimitKeys) -> list[BaselineFile]:
+        """The limits as baseline files, one a platform, that of every platform first.
+
+        Raises:
+            UsageError: a pattern that fits no platform, or a key that no check asks for: its clause would hold nothing.
+        """
+        by_platform: dict[str, dict[str, Entry]] = defaultdict(dict)
+        for pattern, line, limits in self.limits:
+            for entry in limits.values():
+                if entry.key not in keys:
+                    near = keys.nearest(entry.key)
+                    hint = f"did you mean {near}?" if near else "nodegate explain limit-keys lists every key"
+                    raise entry.wrong(f"no check asks for {entry.key}", hint)
+            fitting = [name for name in platforms if fnmatchcase(name, pattern)]
+            if not fitting and pattern != EVERYWHERE:
+                hint = did_you_mean(pattern, platforms)
+                raise UsageError(f"no platform {pattern!r}", file=self.file, line=line, hint=hint)
+            for name in [EVERYWHERE] if pattern == EVERYWHERE else fitting:
+                by_platform[name].update(limits)
+        names = sorted(by_platform, key=lambda name: name != EVERYWHERE)
+        return [BaselineFile(self.file, self.sha256, name, "", None, by_platform[name]) for name in names]

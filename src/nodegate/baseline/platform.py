@@ -33,10 +33,6 @@ class Platform:
         count = self.limits.get("gpu.count")
         return count.value if count is not None and isinstance(count.value, int) else None
 
-    def could_hold(self, gpus: int) -> bool:
-        """Whether this many GPUs fit: fewer may be a fault, more cannot be this platform."""
-        return self.gpus is None or gpus <= self.gpus
-
 
 @dataclass(frozen=True)
 class Seen:
@@ -94,9 +90,10 @@ def detect(seen: Seen, platforms: Iterable[Platform]) -> Detected:
     fitting = [each for each in platforms if each.match and model in each.match.gpu_pci_ids]
     of_system = [each for each in fitting if _is_of(each, seen.system)]
     fitting = of_system or [each for each in fitting if each.match and not each.match.system]
-    fitting = [each for each in fitting if each.could_hold(len(seen.gpu_pci_ids))] or fitting
+    count = len(seen.gpu_pci_ids)  # fewer than a platform has may be a fault, more cannot be this platform
+    fitting = [each for each in fitting if each.gpus is None or count <= each.gpus] or fitting
     largest = max(fitting, key=lambda each: each.gpus or 0, default=None)
-    if largest and seen.virtual and len(seen.gpu_pci_ids) in _SHARES and (largest.gpus or 0) > len(seen.gpu_pci_ids):
+    if largest and seen.virtual and count in _SHARES and (largest.gpus or 0) > count:
         return Detected(largest.name, part=True)
     if len(fitting) > 1:
         fitting = [each for each in fitting if each.match and each.match.nvswitch in (None, seen.nvswitch)] or fitting

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from nodegate.engines.job import Job
+from nodegate.engines.engine import Job
 from nodegate.engines.registry import job_here
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.exit_codes import Exit

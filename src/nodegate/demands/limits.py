@@ -5,8 +5,7 @@ from pathlib import Path
 
 from nodegate.baseline import baseline_file
 from nodegate.baseline.baseline import Baselines
-from nodegate.baseline.baseline_file import EVERYWHERE, limits_of_policy
-from nodegate.baseline.overlay import Overlay
+from nodegate.baseline.merge import Overlay
 from nodegate.demands.demands import Demands, Embedded
 from nodegate.files.strict_yaml import Loaded
 
@@ -18,18 +17,11 @@ def baselines_of(demands: Demands, more: Sequence[Path] = ()) -> Baselines:
         UsageError: a file is not as docs/guide/baselines.md or docs/guide/policies.md says.
     """
     embedded = [baseline_file.parse(_loaded(demands, each)) for each in demands.baselines]
-    return Baselines.read([*embedded, *more], policy=_policy_limits(demands))
-
-
-def _policy_limits(demands: Demands) -> Overlay | None:
-    if demands.policy is None:
-        return None
-    loaded = _loaded(demands, demands.policy)
-    limits = demands.policy.content.get("limits")
-    names = sorted(limits, key=lambda each: each != EVERYWHERE) if isinstance(limits, dict) else []
-    policy = str(demands.policy.content.get("policy"))
-    overlay = tuple((each, 1, limits_of_policy(loaded, each, policy)) for each in names)
-    return Overlay(loaded.name, loaded.sha256, overlay)
+    policy = None
+    if demands.policy:
+        limits, name = demands.policy.content.get("limits"), str(demands.policy.content.get("policy"))
+        policy = Overlay.of(_loaded(demands, demands.policy), limits if isinstance(limits, dict) else (), name)
+    return Baselines.read([*embedded, *more], policy=policy)
 
 
 def _loaded(demands: Demands, each: Embedded) -> Loaded:

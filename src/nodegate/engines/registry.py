@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import re
 from importlib import import_module
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodegate.engines.engine import Engine, Member
-    from nodegate.engines.job import Job
-    from nodegate.transport.command import Said
+    from nodegate.engines.engine import Engine, Job, Member
 
 # Each module has ENGINE, an `Engine`. Imported where a node is reached that way, and not before.
 ENGINES: dict[str, str] = {
@@ -35,11 +32,6 @@ DRAINS: dict[str, tuple[str, str]] = {
 _SOURCE = re.compile(r"([a-z]+):(?:\[([^\[\]]*)\]|([^\[\]]*))")
 # What has members(words), the pods of a job that the words of a source name (job:NAME), as `Member`s.
 PODS = {"kubernetes": "nodegate.engines.kubernetes.members"}
-# By the program that a command begins with: the module that has MESSAGES, what the program says where it fails.
-PROGRAMS: dict[str, str] = {
-    "srun": "nodegate.engines.slurm.messages",
-    **dict.fromkeys(("systemd-run", "podman", "docker"), "nodegate.engines.messages"),
-}
 
 
 def engine(name: str) -> Engine:
@@ -67,20 +59,12 @@ def pods_of(source: str) -> Sequence[Member] | None:
     return found
 
 
-def messages_of(program: str) -> Sequence[Said]:
-    """What this program says where it cannot start ours; of one that is not known nothing."""
-    name = PROGRAMS.get(PurePath(program).name)
-    found: Sequence[Said] = import_module(name).MESSAGES if name else ()
-    return found
-
-
 def job_here() -> Job:
     """The job that this process runs in.
 
     Raises:
         UsageError: it is in none.
     """
-    found: Job = import_module(
-        "nodegate.engines.slurm.allocation"
-    ).HERE()  # the only scheduler with jobs of many nodes so far
+    here = import_module("nodegate.engines.slurm.allocation")  # the only scheduler with jobs of many nodes so far
+    found: Job = here.Allocation.here()
     return found

@@ -2,34 +2,22 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[IO[str]]:
+def replacing(path: Path) -> AbstractContextManager[IO[str]]:
     """A text file (UTF-8, newlines as written) that replaces `path` if the block ends without an exception.
 
     Half of a character (from undecodable bytes) is written as a backslash escape, which JSON reads back unchanged.
     """
-    with _temporary(path) as temporary:
-        with temporary.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+    return _replacing(path, "x", encoding="utf-8", errors="backslashreplace", newline="")
 
 
-@contextmanager
-def replacing_bytes(path: Path) -> Iterator[IO[bytes]]:
+def replacing_bytes(path: Path) -> AbstractContextManager[IO[bytes]]:
     """A file of bytes that replaces `path` if the block ends without an exception; it is on disk then."""
-    with _temporary(path) as temporary:
-        with temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+    return _replacing(path, "xb")
 
 
 def write_whole(path: Path, raw: bytes) -> None:
@@ -43,11 +31,15 @@ def write_whole(path: Path, raw: bytes) -> None:
 
 
 @contextmanager
-def _temporary(path: Path) -> Iterator[Path]:
-    """A temporary place for a file until it is complete. Nothing is left there."""
+def _replacing(path: Path, mode: str, **form: str) -> Iterator[IO[Any]]:
+    """A file at a temporary place until it is complete. Nothing is left there."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)
     try:
-        yield temporary
+        with temporary.open(mode, **form) as file:  # type: ignore[call-overload]
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -2,14 +2,8 @@
 
 from pathlib import Path
 
-CHECKS, BASELINES, POLICIES, INVENTORY, REPORTS, DOCS = (
-    "checks",
-    "baselines",
-    "policies",
-    "inventory",
-    "reports",
-    "docs",
-)
+CHECKS, BASELINES, POLICIES = "checks", "baselines", "policies"
+INVENTORY, REPORTS, DOCS = "inventory", "reports", "docs"
 _PACKAGE = Path(__file__).parent.parent
 _CHECKOUT = _PACKAGE.parent.parent
 

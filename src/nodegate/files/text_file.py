@@ -1,5 +1,8 @@
 """Text files that the user names: read whole, or an error that says which file and why; hints about what is in them."""
 
+from __future__ import annotations
+
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -61,3 +64,8 @@ class Source:
 
     path: str
     sha256: str
+
+    @classmethod
+    def of(cls, name: str, text: str) -> Source:
+        """The one with this text."""
+        return cls(name, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest())

@@ -67,12 +67,9 @@ class _Reader:
                 self._child(line)
         for group, (where, header) in self.mentioned.items():
             if group not in self.declared:
-                raise UsageError(
-                    f"[{header}] names the group {group}, which is not declared",
-                    file=self.name,
-                    line=where,
-                    hint=did_you_mean(group, self.declared - {"all", UNGROUPED}) or f"add a section [{group}]",
-                )
+                what = f"[{header}] names the group {group}, which is not declared"
+                hint = did_you_mean(group, self.declared - {"all", UNGROUPED}) or f"add a section [{group}]"
+                raise UsageError(what, file=self.name, line=where, hint=hint)
 
     def _wrong(self, message: str, hint: str = "") -> UsageError:
         return UsageError(message, file=self.name, line=self.line, hint=hint)
@@ -111,9 +108,8 @@ class _Reader:
         for word in words[1:]:
             key, equals, value = word.partition("=")
             if not equals or not key:
-                raise self._wrong(
-                    f"{shown(word)} is not key=value", "write one host per line, followed by its variables"
-                )
+                hint = "write one host per line, followed by its variables"
+                raise self._wrong(f"{shown(word)} is not key=value", hint)
             values[key] = value_of(key, value)
         self.tree.add_hosts(written, self.group, Layer(values, self.name, self.folder, self.line))
 
@@ -132,9 +128,8 @@ class _Reader:
     def _child(self, line: str) -> None:
         match = _GROUP_LINE.fullmatch(line)
         if match is None:
-            raise self._wrong(
-                f"[{self.group.name}:children]: {shown(line)} is not a valid group name", "write one group per line"
-            )
+            what = f"[{self.group.name}:children]: {shown(line)} is not a valid group name"
+            raise self._wrong(what, "write one group per line")
         child = self.tree.add_group(match["group"], self.name, self.line)
         self.mentioned.setdefault(child.name, (self.line, f"{self.group.name}:children"))
         self.tree.add_child(self.group, child, self.name, self.line)
@@ -196,14 +191,11 @@ def _no_list(words: list[str]) -> str:
         return "this is a heading"
     if number := next((word for word in words if NUMBER.fullmatch(word)), ""):
         return f"{number} is a number, not a node"
-    if state := next((word for word in words[1:] if _is_state(word)), ""):
+    states = (word for word in words[1:] if all(part.rstrip(_SIGNS) in _WORDS for part in word.lower().split("+")))
+    if state := next(states, ""):
         return f"{shown(state)} is the state of a node"
     addresses = [word for word in words if _is_address(word)]
     return "an address and names of one node" if addresses and len(addresses) < len(words) else ""
-
-
-def _is_state(word: str) -> bool:
-    return all(part.rstrip(_SIGNS) in _WORDS for part in word.lower().split("+"))
 
 
 def _is_address(word: str) -> bool:

@@ -44,9 +44,8 @@ class _Reader:
         if body is None:
             return
         if not isinstance(body, dict):
-            raise self.loaded.wrong(
-                f"{dotted(path)}: a group must be a mapping of {', '.join(GROUP_KEYS)}, not {shown(str(body))}", path
-            )
+            what = f"a group must be a mapping of {', '.join(GROUP_KEYS)}, not {shown(str(body))}"
+            raise self.loaded.wrong(f"{dotted(path)}: {what}", path)
         for key, section in body.items():
             if key not in GROUP_KEYS:
                 raise self.loaded.unknown_key((*path, key), GROUP_KEYS)
@@ -54,7 +53,11 @@ class _Reader:
             if key == "hosts":
                 self._hosts(group, entries, (*path, key))
             elif key == "children":
-                self._children(group, entries, (*path, key))
+                for child_name, child_body in entries.items():
+                    where = (*path, key, child_name)
+                    child = self.tree.add_group(child_name, self.loaded.name, self.loaded.line(where))
+                    self.tree.add_child(group, child, self.loaded.name, self.loaded.line(where))
+                    self.group(child_name, child_body, where)
             else:
                 self._variables(group, entries, (*path, key))
 
@@ -81,13 +84,6 @@ class _Reader:
                 message = f"{dotted(where)}: the variables of a host must be a mapping, not {shown(str(body))}"
                 raise self.loaded.wrong(message, where)
             self.tree.add_hosts(written, group, self._layer(body or {}, where))
-
-    def _children(self, group: Group, entries: dict[object, object], path: Path) -> None:
-        for name, body in entries.items():
-            where = (*path, name)
-            child = self.tree.add_group(name, self.loaded.name, self.loaded.line(where))
-            self.tree.add_child(group, child, self.loaded.name, self.loaded.line(where))
-            self.group(name, body, where)
 
     def _variables(self, group: Group, entries: dict[object, object], path: Path) -> None:
         values = dict(entries)

@@ -21,22 +21,16 @@ from nodegate.node import Connection, TransportName
 from nodegate.node_settings.table import PREFIX
 
 HostKeys = Literal["strict", "accept-new", "off"]
-TRANSPORTS: dict[str, TransportName] = {
-    "ssh": "ssh",
-    "smart": "ssh",
-    "paramiko": "ssh",
-    "paramiko_ssh": "ssh",
-    "ssh-binary": "ssh-binary",
-    "local": "local",
-    "replay": "replay",
-    "command": "command",
-}
+LIKE_SSH = ("smart", "paramiko", "paramiko_ssh")
+OWN_TRANSPORTS = ("ssh", "ssh-binary", "local", "replay", "command")
+TRANSPORTS = {**{each: each for each in (*OWN_TRANSPORTS, *ENGINES)}, **dict.fromkeys(LIKE_SSH, "ssh")}
 NO_LEASE = frozenset({"ssh", "ssh-binary", "local", "replay"})  # their end is the end of what runs there
 LEASE_S, LEASE_LEAST_S = 30, 15
 HOST_KEYS: dict[str, HostKeys] = {"strict": "strict", "accept-new": "accept-new", "off": "off"}
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1"})
 _HERE = re.compile(r"127(?:\.\d{1,3}){3}|localhost[46]|localhost\.localdomain|ip6-(?:localhost|loopback)", re.ASCII)
 
+_SSH_ARGS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
 _TRUE = frozenset({"true", "yes", "on", "1", "y", "t"})
 _FALSE = frozenset({"false", "no", "off", "0", "n", "f", ""})
 _PYTHON = re.compile(r"/?[A-Za-z0-9_.][A-Za-z0-9_./+-]{0,255}", re.ASCII)
@@ -53,28 +47,32 @@ def connection(variables: Variables, defaults: Defaults, *, means_here: bool = F
     Raises:
         UsageError: a value is not allowed, a password is in plain text, or a variable is misspelt.
     """
-    _refuse_slips(variables)
+    for name, value in variables.values.items():
+        is_protected = isinstance(value, Tagged) or (isinstance(value, str) and "{{" in value)
+        if is_secret(name) and value not in (None, "") and not is_protected:
+            raise variables.wrong(name, "nodegate does not use passwords or read keys from inventories", _NO_PASSWORDS)
+        if meant := probably_meant(name):
+            raise variables.wrong(name, "unknown variable", f"did you mean {meant}?")
     read = _Reader(variables, defaults)
     transport = read.transport(means_here=means_here)
+    retries = read.whole_number(0, 100, "ansible_ssh_retries", env="ANSIBLE_SSH_RETRIES")
     key_file = read.text("ansible_private_key_file", "ansible_ssh_private_key_file", env="ANSIBLE_PRIVATE_KEY_FILE")
-    become = read.truth("ansible_become", env="ANSIBLE_BECOME") or False
-    if become:
-        read.only_sudo()
+    lease = read.whole_number(LEASE_LEAST_S, 3600, "nodegate_lease") if transport not in NO_LEASE else None
     return Connection(
         transport=transport,
         address=read.matching(ADDRESS, "an address", "ansible_host", "ansible_ssh_host"),
         port=read.whole_number(1, 65535, "ansible_port", "ansible_ssh_port", env="ANSIBLE_REMOTE_PORT"),
         user=read.matching(USER, "a user name", "ansible_user", "ansible_ssh_user", env="ANSIBLE_REMOTE_USER") or None,
         key_files=(os.path.expanduser(key_file),) if key_file else (),  # noqa: PTH111 - a relative path stays as it is
-        ssh_args=read.ssh_args(),
-        become=become,
+        ssh_args=tuple(word for name in _SSH_ARGS for word in read.words(name, name.upper())),
+        become=read.become(),
         python=read.python(),
         connect_timeout_s=read.seconds("ansible_ssh_timeout", Connection.connect_timeout_s, env="ANSIBLE_TIMEOUT"),
-        retries=_or(read.whole_number(0, 100, "ansible_ssh_retries", env="ANSIBLE_SSH_RETRIES"), Connection.retries),
+        retries=Connection.retries if retries is None else retries,
         host_keys=read.host_keys(),
         recordings=read.recordings() if transport == "replay" else "",
         command=read.command() if transport == "command" else (),
-        lease_s=0.0 if transport in NO_LEASE else read.lease(),
+        lease_s=0.0 if transport in NO_LEASE else float(lease or LEASE_S),
         lock=read.matching(_LOCK, "an absolute path", "nodegate_lock") or Connection.lock,
     )
 
@@ -92,22 +90,6 @@ def passwords_left_out(variables: Variables) -> list[str]:
         for name, value in variables.values.items()
         if is_secret(name) and value not in (None, "")
     ]
-
-
-def _or(value: int | None, default: int) -> int:
-    return default if value is None else value
-
-
-def _refuse_slips(variables: Variables) -> None:
-    for name, value in variables.values.items():
-        if is_secret(name) and value not in (None, "") and not _protected(value):
-            raise variables.wrong(name, "nodegate does not use passwords or read keys from inventories", _NO_PASSWORDS)
-        if meant := probably_meant(name):
-            raise variables.wrong(name, "unknown variable", f"did you mean {meant}?")
-
-
-def _protected(value: object) -> bool:
-    return isinstance(value, Tagged) or (isinstance(value, str) and "{{" in value)
 
 
 @dataclass(frozen=True)
@@ -168,11 +150,10 @@ class _Reader:
             told = self.variables.last("ansible_host", "ansible_ssh_host", "ansible_port", "ansible_ssh_port")
             return "ssh" if told else self._where(self.variables.host, means_here=means_here)
         name = asked.removeprefix("ansible.builtin.")
-        known = {**TRANSPORTS, **{each: each for each in ENGINES}}
-        if name not in known:
+        if name not in TRANSPORTS:
             what = f"{shown(asked)}: not a supported connection"
-            raise self._wrong(("ansible_connection",), "", what, did_you_mean(name, known))
-        return known[name]
+            raise self._wrong(("ansible_connection",), "", what, did_you_mean(name, TRANSPORTS))
+        return TRANSPORTS[name]
 
     def _where(self, host: Host, *, means_here: bool) -> TransportName:
         if means_here and host.name in LOCAL_NAMES:
@@ -189,18 +170,8 @@ class _Reader:
             )
         return "ssh"
 
-    def ssh_args(self) -> tuple[str, ...]:
-        """The arguments of ansible_ssh_args, ansible_ssh_common_args and ansible_ssh_extra_args, in that order."""
-        words: list[str] = []
-        for name, env in (
-            ("ansible_ssh_args", "ANSIBLE_SSH_ARGS"),
-            ("ansible_ssh_common_args", "ANSIBLE_SSH_COMMON_ARGS"),
-            ("ansible_ssh_extra_args", "ANSIBLE_SSH_EXTRA_ARGS"),
-        ):
-            words += self._words(name, env)
-        return tuple(words)
-
-    def _words(self, name: str, env: str) -> list[str]:
+    def words(self, name: str, env: str = "") -> list[str]:
+        """As `text`, as a shell splits it."""
         try:
             return shlex.split(self.text(name, env=env))
         except ValueError as problem:
@@ -208,25 +179,18 @@ class _Reader:
 
     def python(self) -> str:
         """The interpreter on the node; Ansible's values for "find one" mean python3."""
-        text = (
-            self.text("ansible_python_interpreter", env="ANSIBLE_PYTHON_INTERPRETER")
-            .removeprefix("/usr/bin/env ")
-            .strip()
-        )
+        name = "ansible_python_interpreter"
+        text = self.text(name, env=name.upper()).removeprefix("/usr/bin/env ").strip()
         if not text or text.startswith("auto"):
             return "python3"
         if not _PYTHON.fullmatch(text):
-            raise self._wrong(
-                ("ansible_python_interpreter",),
-                "ANSIBLE_PYTHON_INTERPRETER",
-                f"{shown(text)} is not a valid path of a program",
-                "write its absolute path",
-            )
+            what = f"{shown(text)} is not a valid path of a program"
+            raise self._wrong((name,), name.upper(), what, "write its absolute path")
         return text
 
     def command(self) -> tuple[str, ...]:
         """The words of nodegate_command, with {node}, {pod} and {job} replaced; other braces are left as they are."""
-        found = self._words("nodegate_command", "")
+        found = self.words("nodegate_command")
         if not found:
             step = "for example nodegate_command: podman exec -i {node}"
             raise self.variables.wrong("ansible_connection", "command needs nodegate_command", step)
@@ -240,10 +204,6 @@ class _Reader:
         if not value:
             raise self._wrong(("nodegate_command",), "", f"it has {match[0]}, and {name} is not set", f"set {name}")
         return value
-
-    def lease(self) -> float:
-        """Seconds of silence after which a node ends what it runs for us."""
-        return float(_or(self.whole_number(LEASE_LEAST_S, 3600, "nodegate_lease"), LEASE_S))
 
     def host_keys(self) -> HostKeys | None:
         """How to treat an unknown host key; None: as on the command line."""
@@ -263,26 +223,25 @@ class _Reader:
         """The absolute path of the folder of recordings, relative to the inventory that names it."""
         text = self.text("nodegate_recordings")
         if not text:
-            raise self.variables.wrong(
-                "ansible_connection",
-                "replay needs nodegate_recordings",
-                "set it to the folder that holds <node>/facts.json",
-            )
+            hint = "set it to the folder that holds <node>/facts.json"
+            raise self.variables.wrong("ansible_connection", "replay needs nodegate_recordings", hint)
         return os.path.normpath(Path(self.variables.layer("nodegate_recordings").folder or ".").absolute() / text)
 
-    def only_sudo(self) -> None:
-        """Refuse another way to root than sudo."""
-        method = self.text("ansible_become_method", env="ANSIBLE_BECOME_METHOD").removeprefix("ansible.builtin.")
+    def become(self) -> bool:
+        """Whether programs run as root; there is no other way to that than sudo."""
+        name = "ansible_become_method"
+        if not self.truth("ansible_become", env="ANSIBLE_BECOME"):
+            return False
+        method = self.text(name, env=name.upper()).removeprefix("ansible.builtin.")
         if method not in ("", "sudo"):
-            raise self._wrong(
-                ("ansible_become_method",), "ANSIBLE_BECOME_METHOD", f"{shown(method)}: only sudo is supported"
-            )
+            raise self._wrong((name,), name.upper(), f"{shown(method)}: only sudo is supported")
+        return True
 
     def _sound(self, name: str, text: str, wrong: Callable[[str], UsageError]) -> str:
         text = text.strip()
         if len(text) > 8192 or not text.isprintable():
             raise wrong("contains control characters or is too long")
-        if text.startswith("-") and name not in _ARGUMENTS:
+        if text.startswith("-") and name.lower() not in _SSH_ARGS:
             raise wrong(f"{shown(text)} looks like an option")
         return text
 
@@ -291,15 +250,3 @@ class _Reader:
         if name:
             return self.variables.wrong(name, message, hint)
         return self.defaults.wrong(env or names[0], message, hint)
-
-
-_ARGUMENTS = frozenset(
-    {
-        "ansible_ssh_args",
-        "ansible_ssh_common_args",
-        "ansible_ssh_extra_args",
-        "ANSIBLE_SSH_ARGS",
-        "ANSIBLE_SSH_COMMON_ARGS",
-        "ANSIBLE_SSH_EXTRA_ARGS",
-    }
-)

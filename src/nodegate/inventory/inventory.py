@@ -14,7 +14,6 @@ from nodegate.files.text_file import Source
 from nodegate.inventory import patterns
 from nodegate.inventory.ansible_cfg import Defaults, defaults
 from nodegate.inventory.connection import connection, other_become_user, passwords_left_out
-from nodegate.inventory.names import colliding
 from nodegate.inventory.sources import SourceReader
 from nodegate.inventory.tree import ALL, UNGROUPED, Tree
 from nodegate.inventory.variables import Merger, VarFiles, Variables
@@ -43,9 +42,9 @@ def read(sources: Sequence[str], *, stdin: TextIO | None = None, environ: Mappin
     for source in sources:
         reader.source(source)
     tree.settle()
-    shown = ", ".join(sources)
     if not tree.hosts:
-        raise UsageError("the inventory names no hosts", file=shown, hint="add hosts, or check --inventory")
+        hint = "add hosts, or check --inventory"
+        raise UsageError("the inventory names no hosts", file=", ".join(sources), hint=hint)
     return Inventory(tree, reader, defaults(env))
 
 
@@ -59,7 +58,7 @@ class Inventory:
     def __init__(self, tree: Tree, reader: SourceReader, known: Defaults) -> None:
         self._tree, self._reader, self._defaults = tree, reader, known
         self._notes: dict[str, None] = dict.fromkeys(known.notes)
-        self._merger = Merger(tree, [VarFiles(folder, self._read_too, self._note) for folder in reader.folders])
+        self._merger = Merger(tree, [VarFiles(folder, reader.read_files, self._note) for folder in reader.folders])
         self._nodes: dict[str, Node] = {}
 
     @property
@@ -134,23 +133,21 @@ class Inventory:
             self._nodes[name] = node
             for origin in passwords_left_out(variables):
                 self._note(f"{origin}: the password is not used: nodegate needs SSH keys and NOPASSWD sudo")
-            if self._nodes[name].connection.become and (origin := other_become_user(variables)):
+            if how.become and (origin := other_become_user(variables)):
                 self._note(f"{origin}: ansible_become_user is not used: nodegate can only become root, by sudo -n")
             if name in self._tree.groups:
-                self._note(
-                    f"{self._nodes[name].origin}: {name} is both a host and a group; --nodes {name} means the host"
-                )
+                self._note(f"{node.origin}: {name} is both a host and a group; --nodes {name} means the host")
         return self._nodes[name]
 
     def _refuse_colliding(self, names: Iterable[str]) -> None:
-        if pair := colliding(names):
-            first, second = (self._tree.hosts[name] for name in pair)
-            raise UsageError(
-                f"{second.name} and {first.name} differ only in upper and lower case",
-                file=second.file,
-                line=second.line,
-                hint=f"the other is in {first.file}:{first.line}: both would share one folder, rename one",
-            )
+        """Some file systems would give names that differ only in upper and lower case one folder."""
+        seen: dict[str, str] = {}
+        for name in names:
+            first, host = self._tree.hosts[seen.setdefault(name.casefold(), name)], self._tree.hosts[name]
+            if first is not host:
+                message = f"{name} and {first.name} differ only in upper and lower case"
+                hint = f"the other is in {first.file}:{first.line}: both would share one folder, rename one"
+                raise UsageError(message, file=host.file, line=host.line, hint=hint)
 
     def _refuse_twins(self, nodes: Iterable[Node]) -> None:
         """Two names for one machine would measure it twice, at once."""
@@ -163,16 +160,10 @@ class Inventory:
             other = seen.setdefault(machine, node)
             if other is not node:
                 host = self._tree.hosts[node.name]
-                raise UsageError(
-                    f"{node.name} and {other.name} ({other.origin}) are the same machine: "
-                    f"{node.address} port {how.port or _DEFAULT_PORT}",
-                    file=host.file,
-                    line=host.line,
-                    hint="correct ansible_host of one of them, or remove one",
-                )
-
-    def _read_too(self, file: str, sha256: str) -> None:
-        self._reader.read_files.append(Source(file, sha256))
+                where = f"{node.address} port {how.port or _DEFAULT_PORT}"
+                message = f"{node.name} and {other.name} ({other.origin}) are the same machine: {where}"
+                hint = "correct ansible_host of one of them, or remove one"
+                raise UsageError(message, file=host.file, line=host.line, hint=hint)
 
     def _note(self, text: str) -> None:
         self._notes[text] = None

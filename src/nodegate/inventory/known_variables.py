@@ -8,40 +8,18 @@ from nodegate.node_settings.table import KNOWN, PREFIX
 
 USED = (
     *sorted(PREFIX + name for name in KNOWN),
-    "ansible_become",
-    "ansible_become_method",
+    *("ansible_become", "ansible_become_method", "ansible_connection", "ansible_user", "ansible_ssh_user"),
     "ansible_become_user",  # only for a note: nodegate can only become root
-    "ansible_connection",
-    "ansible_host",
-    "ansible_host_key_checking",
-    "ansible_port",
-    "ansible_private_key_file",
-    "ansible_python_interpreter",
-    "ansible_ssh_args",
-    "ansible_ssh_common_args",
-    "ansible_ssh_extra_args",
-    "ansible_ssh_host",
-    "ansible_ssh_host_key_checking",
-    "ansible_ssh_port",
-    "ansible_ssh_private_key_file",
-    "ansible_ssh_retries",
-    "ansible_ssh_timeout",
-    "ansible_ssh_user",
-    "ansible_user",
+    *("ansible_host", "ansible_ssh_host", "ansible_port", "ansible_ssh_port"),
+    *("ansible_host_key_checking", "ansible_ssh_host_key_checking", "ansible_python_interpreter"),
+    *("ansible_private_key_file", "ansible_ssh_private_key_file", "ansible_ssh_retries", "ansible_ssh_timeout"),
+    *("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args"),
 )
 
 # Ansible's own names that are similar to one of those above and have no meaning here.
 OTHERS = frozenset(
-    {
-        "ansible_become_exe",
-        "ansible_become_flags",
-        "ansible_hostname",
-        "ansible_user_dir",
-        "ansible_user_gid",
-        "ansible_user_id",
-        "ansible_user_uid",
-        "ansible_users",
-    }
+    f"ansible_{name}"
+    for name in ("become_exe", "become_flags", "hostname", "users", "user_dir", "user_gid", "user_id", "user_uid")
 )
 
 _SECRET = re.compile(r"ansible_(?:\w+_)?(?:pass|password|passphrase)|ansible_(?:ssh_)?private_key")

@@ -40,16 +40,11 @@ def ask(path: Path, why: str, environ: Mapping[str, str]) -> str:
             os.killpg(process.pid, signal.SIGKILL)  # the inventory script too
             raise UsageError(f"{PROGRAM} took longer than {TIMEOUT_S} s", file=str(path)) from None
     if process.returncode != 0 or b"Unable to parse" in stderr:
-        said = shown(_complaint(stderr.decode("utf-8", "replace")))
-        raise UsageError(f"{PROGRAM} failed (exit code {process.returncode}): {said}", file=str(path))
+        rows = [row.strip() for row in stderr.decode("utf-8", "replace").splitlines() if row.strip()]
+        telling = [row for row in rows if "ERROR" in row or "Failed to parse" in row or "Unable to parse" in row]
+        said = next(iter([*telling, *reversed(rows)]), "it printed nothing")
+        raise UsageError(f"{PROGRAM} failed (exit code {process.returncode}): {shown(said)}", file=str(path))
     return stdout.decode("utf-8", "replace")
-
-
-def _complaint(stderr: str) -> str:
-    """The most informative line of ansible-inventory's messages."""
-    rows = [row.strip() for row in stderr.splitlines() if row.strip()]
-    telling = [row for row in rows if "ERROR" in row or "Failed to parse" in row or "Unable to parse" in row]
-    return next(iter([*telling, *reversed(rows)]), "it printed nothing")
 
 
 def parse(text: str, name: str) -> object:

@@ -1,7 +1,6 @@
 """Names of nodes and addresses: strict, since they become folder names and command-line arguments."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nodegate.errors import UsageError
@@ -76,13 +75,3 @@ def check_group_name(name: object) -> str:
     if not GROUP_NAME.fullmatch(name):
         raise UsageError(f"{shown(name)} is not a valid group name", hint="use letters, digits, '_', '-' and dots")
     return name
-
-
-def colliding(names: Iterable[str]) -> tuple[str, str] | None:
-    """Two names that differ only in upper and lower case, so that some file systems would give them one folder."""
-    seen: dict[str, str] = {}
-    for name in names:
-        other = seen.setdefault(name.casefold(), name)
-        if other != name:
-            return other, name
-    return None

@@ -30,9 +30,8 @@ def select(pattern: str, hosts: Sequence[str], groups: Mapping[str, tuple[str, .
         UsageError: a term matches nothing or is not a pattern, or no host is left.
     """
     if len(pattern) > _MAX_PATTERN:
-        raise UsageError(
-            "--nodes: the pattern is too long", hint="write the nodes to a file and give it with --inventory"
-        )
+        hint = "write the nodes to a file and give it with --inventory"
+        raise UsageError("--nodes: the pattern is too long", hint=hint)
     terms = ranges.split_outside_brackets(pattern, ":, \t\r\n")
     find = _Finder(hosts, groups)
     chosen: set[str] = set()
@@ -92,9 +91,8 @@ class _Finder:
         names = hostlist.expand(term)
         missing = [name for name in names if name not in self._hosts]
         if missing and not partly and len(missing) < len(names):
-            raise UsageError(
-                f"--nodes {shown(term)}: not in the inventory: {_few(missing)}", hint="name only nodes of the inventory"
-            )
+            what = f"--nodes {shown(term)}: not in the inventory: {_few(missing)}"
+            raise UsageError(what, hint="name only nodes of the inventory")
         return [name for name in names if name in self._hosts]
 
     def _nothing(self, term: str) -> UsageError:

@@ -57,10 +57,8 @@ def _bracket(inner: str, pattern: str) -> list[str]:
     for part in inner.split(","):
         span = _DASHES.fullmatch(part.strip())
         if span is None:
-            raise UsageError(
-                f"{shown(pattern)}: [{inner[:60]}] is not a range",
-                hint="write gpu[001-128,130] or gpu[001:128] or [a:c]",
-            )
+            hint = "write gpu[001-128,130] or gpu[001:128] or [a:c]"
+            raise UsageError(f"{shown(pattern)}: [{inner[:60]}] is not a range", hint=hint)
         names += _numbers(span["low"], span["high"] or span["low"], 1, pattern)
         limit(len(names), pattern)
     return names

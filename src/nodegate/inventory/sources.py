@@ -1,10 +1,9 @@
 """What `--inventory` names: files of several kinds, recognised by their content, folders of them, lists, stdin."""
 
-import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -21,9 +20,8 @@ from nodegate.inventory.variables import VAULT_HEADER
 
 STDIN = "-"
 IGNORED_FOLDERS = frozenset({"group_vars", "host_vars", "vars_plugins"})
-IGNORED_ENDINGS = (  # as in Ansible: files next to inventories that are not inventories
-    *(".pyc", ".pyo", ".swp", ".bak", "~", ".rpm", ".md", ".txt", ".rst", ".orig", ".cfg", ".retry"),
-)
+# As in Ansible: files next to inventories that are not inventories.
+IGNORED_ENDINGS = (".pyc", ".pyo", ".swp", ".bak", "~", ".rpm", ".md", ".txt", ".rst", ".orig", ".cfg", ".retry")
 
 YAML, INI, LIST = "yaml", "ini", "list"  # what a file looks like
 ARGUMENT, LISTING = "argument", "listing"  # names on the command line; what ansible-inventory prints
@@ -65,7 +63,7 @@ class SourceReader:
             self._add(text)
 
     def _texts(self, source: str) -> Iterator[Text]:
-        path, parts = Path(source), _parts(source)
+        path, parts = Path(source), ranges.split_outside_brackets(source, ",") if "," in source else ()
         if source == STDIN:
             yield _by_its_look(_all_of(self.stdin), "<stdin>", Path.cwd())
         elif found := named(source):
@@ -86,9 +84,8 @@ class SourceReader:
 
     def _in_folder(self, folder: Path, depth: int) -> Iterator[Text]:
         if depth > _MAX_DEPTH:
-            raise UsageError(
-                f"folders nest deeper than {_MAX_DEPTH}", file=str(folder), hint="is there a loop of links?"
-            )
+            what = f"folders nest deeper than {_MAX_DEPTH}"
+            raise UsageError(what, file=str(folder), hint="is there a loop of links?")
         for path in sorted(folder.iterdir(), key=lambda each: each.name):
             if path.name.startswith(".") or path.name in IGNORED_FOLDERS or path.name.endswith(IGNORED_ENDINGS):
                 continue
@@ -127,8 +124,7 @@ class SourceReader:
             ansible_ini.read(given.text, name, base, self.tree)
         else:
             ansible_ini.read_plain(given.text, name, base, self.tree, lines=given.kind != ARGUMENT)
-        sha256 = hashlib.sha256(given.text.encode("utf-8", "surrogatepass")).hexdigest()
-        self.read_files.append(Source(name, sha256))
+        self.read_files.append(Source.of(name, given.text))
 
 
 def _by_its_look(text: str, name: str, folder: Path, path: Path | None = None) -> Text:
@@ -153,12 +149,6 @@ def kind_of(text: str) -> str:
         return YAML
     ini = any(ansible_ini.SECTION.fullmatch(row) or _ASSIGNMENT.search(row) for row in rows)
     return INI if ini else LIST
-
-
-def _parts(source: str) -> Sequence[str]:
-    """The parts of a comma list, at least two."""
-    parts: Iterable[str] = ranges.split_outside_brackets(source, ",")
-    return tuple(parts) if "," in source else ()
 
 
 def _must_be_asked_for(path: Path) -> str:

@@ -1,7 +1,8 @@
 """Hosts and groups as the inventory files write them, before variables are merged."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 
 from nodegate.errors import UsageError
 from nodegate.inventory.names import Written, check_group_name
@@ -78,12 +79,8 @@ class Tree:
             UsageError: the parent is a child of its child.
         """
         if parent is child or (child.children and child.name in self.ancestors([parent.name])):
-            raise UsageError(
-                f"group {child.name} would be inside itself",
-                file=file,
-                line=line,
-                hint=f"{parent.name} is in {child.name} already: remove one of the two",
-            )
+            hint = f"{parent.name} is in {child.name} already: remove one of the two"
+            raise UsageError(f"group {child.name} would be inside itself", file=file, line=line, hint=hint)
         parent.children[child.name] = None
         child.parents[parent.name] = None
 
@@ -121,12 +118,13 @@ class Tree:
             else:
                 ungrouped.hosts[host.name] = None
             host.groups = grouped
-        for group in self._parents_first():
+        for name in TopologicalSorter({name: group.parents for name, group in self.groups.items()}).static_order():
+            group = self.groups[name]
             group.depth = 1 + max((self.groups[name].depth for name in group.parents), default=-1)
             if group.depth > MAX_DEPTH:
                 raise UsageError(f"groups are nested deeper than {MAX_DEPTH}", file=group.file, line=group.line)
 
-    def ancestors(self, names: list[str]) -> dict[str, None]:
+    def ancestors(self, names: Iterable[str]) -> dict[str, None]:
         """These groups and all that contain them."""
         found: dict[str, None] = {}
         waiting = list(names)
@@ -149,13 +147,3 @@ class Tree:
             seen |= below
             level = list(below)
         return tuple(found)
-
-    def _parents_first(self) -> list[Group]:
-        waiting = {name: len(group.parents) for name, group in self.groups.items()}
-        ready = [name for name, parents in waiting.items() if parents == 0]
-        for name in ready:  # grows during the loop
-            for child in self.groups[name].children:
-                waiting[child] -= 1
-                if waiting[child] == 0:
-                    ready.append(child)
-        return [self.groups[name] for name in ready]

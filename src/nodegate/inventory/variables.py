@@ -1,23 +1,23 @@
 """A host's variables: the files of group_vars and host_vars, and all places that set them merged in Ansible's order."""
 
-import hashlib
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Literal
 
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.strict_yaml import Tagged, dotted
-from nodegate.files.text_file import read_text
-from nodegate.inventory.tree import ALL, Group, Host, Layer, Tree
+from nodegate.files.text_file import Source, read_text
+from nodegate.inventory.tree import ALL, UNGROUPED, Host, Layer, Tree
 
 _REFERENCE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _JINJA = ("{{", "{%", "{#")
 _MAX_REFERENCES = 10  # references inside references
 _MAX_TEXT = 65536  # characters, with references replaced
+_BEYOND_US = "needs Jinja, but only {{ another_variable }} is replaced here (ansible-inventory would not do it either)"
 _ABSENT = object()
 Kind = Literal["group_vars", "host_vars"]
 
@@ -66,7 +66,9 @@ class Variables:
 
     def _resolve(self, name: str, value: object, depth: int) -> object:
         if isinstance(value, Tagged):
-            self._tagged(name, value)
+            if value.tag == "!vault":
+                raise self.wrong(name, "is encrypted, and nodegate has no vault password", "write it in plain text")
+            raise self.wrong(name, f"has the tag {value.tag}", "write a plain value")
         if isinstance(value, list):
             return [self._resolve(name, item, depth) for item in value]
         if isinstance(value, dict):
@@ -81,40 +83,24 @@ class Variables:
         if len(text) > _MAX_TEXT:
             raise self.wrong(name, f"longer than {_MAX_TEXT} characters with its references replaced")
         if any(mark in text for mark in _JINJA):
-            self._beyond_us(name)
+            raise self.wrong(name, _BEYOND_US, "write the value, or set it in host_vars")
         return text
 
     def _reference(self, name: str, other: str, depth: int) -> object:
-        value = self._magic().get(other, self.values.get(other, _ABSENT))
+        host = self.host.name
+        magic = {"inventory_hostname": host, "inventory_hostname_short": host.partition(".")[0]}
+        magic["ansible_playbook_python"] = sys.executable
+        value = magic.get(other, self.values.get(other, _ABSENT))
         if value is _ABSENT:
             raise self.wrong(name, f"refers to {other}, which the inventory does not set", "set it, or write the value")
         return self._resolve(name, value, depth + 1)
 
-    def _magic(self) -> dict[str, object]:
-        return {
-            "inventory_hostname": self.host.name,
-            "inventory_hostname_short": self.host.name.partition(".")[0],
-            "ansible_playbook_python": sys.executable,
-        }
-
-    def _tagged(self, name: str, value: Tagged) -> NoReturn:
-        if value.tag == "!vault":
-            raise self.wrong(name, "is encrypted, and nodegate has no vault password", "write it in plain text")
-        raise self.wrong(name, f"has the tag {value.tag}", "write a plain value")
-
-    def _beyond_us(self, name: str) -> NoReturn:
-        raise self.wrong(
-            name,
-            "needs Jinja, but only {{ another_variable }} is replaced here (ansible-inventory would not do it either)",
-            "write the value, or set it in host_vars",
-        )
-
 
 class VarFiles:
-    """The variable files of one inventory folder. `on_file(name, sha256)` is called for each file that is read."""
+    """The variable files of one inventory folder. Those that are read are added to `read_files`."""
 
-    def __init__(self, folder: Path, on_file: Callable[[str, str], None], on_note: Callable[[str], None]) -> None:
-        self._folder, self._on_file, self._on_note = folder, on_file, on_note
+    def __init__(self, folder: Path, read_files: list[Source], on_note: Callable[[str], None]) -> None:
+        self._folder, self._read_files, self._on_note = folder, read_files, on_note
         self._entries: dict[Kind, frozenset[str]] = {
             "group_vars": _names(folder / "group_vars"),
             "host_vars": _names(folder / "host_vars"),
@@ -144,7 +130,7 @@ class VarFiles:
 
     def _read(self, path: Path) -> Iterable[Layer]:
         text = read_text(path, found=True)
-        self._on_file(str(path), hashlib.sha256(text.encode()).hexdigest())
+        self._read_files.append(Source.of(str(path), text))
         if text.startswith(VAULT_HEADER):
             self._on_note(f"{path}: encrypted as a whole, not read")
             return
@@ -205,17 +191,15 @@ class Merger:
     def _of_groups(self, names: tuple[str, ...]) -> tuple[Mapping[str, object], tuple[Layer, ...]]:
         found = self._by_groups.get(names)
         if found is None:
-            groups = self._in_order(list(names))
+            within = self._tree.ancestors(names or [UNGROUPED])
+            groups = [self._tree.groups[name] for name in within if name != ALL]
+            groups.sort(key=lambda group: (group.depth, group.priority, group.name))
             layers = [*self._tree.groups[ALL].layers, *(layer for group in groups for layer in group.layers)]
             layers += [layer for files in self._var_files for layer in files.layers("group_vars", ALL)]
             for files in self._var_files:
                 layers += [layer for group in groups for layer in files.layers("group_vars", group.name)]
             found = self._by_groups[names] = _merged(layers, {}), tuple(layers)
         return found
-
-    def _in_order(self, names: list[str]) -> list[Group]:
-        groups = [self._tree.groups[name] for name in self._tree.ancestors(names or ["ungrouped"]) if name != ALL]
-        return sorted(groups, key=lambda group: (group.depth, group.priority, group.name))
 
 
 def _merged(layers: Iterable[Layer], below: Mapping[str, object]) -> Mapping[str, object]:

@@ -55,12 +55,8 @@ def entry_of(held: Held, margins: Margins, *, source: str, note: str, known: Ent
     if not values:
         return Found(None, (f"{held.name} left out: no value above 0",))
     floor = margins.latency_floor if unit == "µs" else margins.fleet_floor
-    part = partial(
-        find_split,
-        slow_part_min=margins.slow_part_min,
-        fast_part_min=margins.fast_part_min,
-        higher_is_better=higher,
-    )
+    least = {"slow_part_min": margins.slow_part_min, "fast_part_min": margins.fast_part_min}
+    part = partial(find_split, **least, higher_is_better=higher)
     noise = noise_of_nodes(held.values) * median(value for value, _ in values)
     split = part(values) or part(figures(held.values), known=noise)
     if split and abs(split.fast - split.slow) > floor * split.fast:
@@ -77,12 +73,12 @@ def entry_of(held: Held, margins: Margins, *, source: str, note: str, known: Ent
     if peak is not None and middle > peak:
         said = f"{held.name} left out: {shown(middle, unit)} is more than physics allows ({shown(peak, unit)})"
         return Found(None, (said, *remark))
-    nodes = len({node for node, metric in held.values if metric.judged in kept})
+    those = [(node, metric) for node, metric in held.values if metric.judged in kept]
     entry = Entry(
         key=held.name,
         value=_rounded(middle),
         unit=unit,
-        source=f"{source}: median of {len(kept)} values of {nodes} nodes, MAD {number(spread)} {unit}",
+        source=f"{source}: median of {len(kept)} values of {len(dict(those))} nodes, MAD {number(spread)} {unit}",
         direction="at least" if higher else "at most",
         tolerance=tolerance,
         peak=peak,
@@ -91,13 +87,8 @@ def entry_of(held: Held, margins: Margins, *, source: str, note: str, known: Ent
     )
     apart, looks = robust(spread) / middle, min(len(metric.values) for _, metric in held.values)
     entry = replace(entry, best_value=best_of(entry, known), spread=round(apart, 5), looks=looks)
-    doubtful = doubts(entry, known, _those(held, kept), floor=floor, spread=apart)
+    doubtful = doubts(entry, known, those, floor=floor, spread=apart)
     return Found(entry, (*remark, *doubtful), finds(tolerance, apart))
-
-
-def _those(held: Held, kept: list[float]) -> list[tuple[str, Metric]]:
-    wanted = frozenset(kept)
-    return [(node, metric) for node, metric in held.values if metric.judged in wanted]
 
 
 def _without_outliers(held: Held, floor: float, margins: Margins) -> tuple[list[float], tuple[str, ...]]:
@@ -105,16 +96,10 @@ def _without_outliers(held: Held, floor: float, margins: Margins) -> tuple[list[
     middle = median(values)
     reach = max(floor * middle, margins.fleet_z * robust(mad(values, middle)))
     kept = [value for value in values if abs(value - middle) <= reach]
-    out = [
-        f"{node} {metric.device}".rstrip() + f" ({number(metric.judged)})"
-        for node, metric in held.values
-        if metric.judged not in kept
-    ]
-    if not out:
-        return kept, ()
-    unit = held.metric.unit
-    said = f"{held.name}: outliers left out of the median {shown(middle, unit)}: {some(out, _NAMED)}"
-    return kept, (said,)
+    left = [(node, metric) for node, metric in held.values if metric.judged not in kept]
+    out = [f"{node} {metric.device}".rstrip() + f" ({number(metric.judged)})" for node, metric in left]
+    said = f"{held.name}: outliers left out of the median {shown(middle, held.metric.unit)}: {some(out, _NAMED)}"
+    return kept, (said,) if out else ()
 
 
 def _peak(known: Entry | None) -> float | None:

@@ -1,6 +1,6 @@
 """A baseline file from what the good nodes of a run measured: for review, with the source of each number."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -69,10 +69,8 @@ def learn(
         if good[name].metrics and good[name].platform:
             platforms[good[name].platform][name] = good[name]
     if not platforms:
-        raise UsageError(
-            "no accepted node of a known platform was measured under load in this run",
-            hint="learn from a run of profile delivery whose nodes were accepted",
-        )
+        hint = "learn from a run of profile delivery whose nodes were accepted"
+        raise UsageError("no accepted node of a known platform was measured under load in this run", hint=hint)
     return [
         _of_platform(platform, nodes, margins[platform], f"run {run}", date, (known or {}).get(platform, {}))
         for platform, nodes in sorted(platforms.items())
@@ -130,12 +128,11 @@ def _by_name(nodes: Mapping[str, LearnedFrom]) -> dict[str, list[tuple[str, Metr
 
 def _held(name: str, metrics: Sequence[tuple[str, Metric]]) -> list[Held]:
     """The values of one name, separately for each set of conditions that every node measured."""
-    return [
-        Held(
-            name, conditions, tuple((node, metric) for node, metric in metrics if dict(metric.conditions) == conditions)
-        )
-        for conditions in _alike(name, metrics)
-    ]
+    found = []
+    for conditions in _alike(name, metrics):
+        values = tuple((node, metric) for node, metric in metrics if dict(metric.conditions) == conditions)
+        found.append(Held(name, conditions, values))
+    return found
 
 
 def _software(nodes: Iterable[LearnedFrom]) -> str:
@@ -143,10 +140,7 @@ def _software(nodes: Iterable[LearnedFrom]) -> str:
     said = []
     about = [node.about for node in nodes]
     for label in _TOLD:
-        counts: defaultdict[str, int] = defaultdict(int)
-        for each in about:
-            if each.get(label):
-                counts[each[label]] += 1
+        counts = Counter(each[label] for each in about if each.get(label))
         if len(counts) == 1:
             said.append(f"{label} {next(iter(counts))}")
         elif counts:
@@ -169,10 +163,8 @@ def _alike(name: str, metrics: Sequence[tuple[str, Metric]]) -> list[dict[str, s
     most = {_of_any_group(each) for each in max(of_node.values(), key=len)}
     for conditions in of_node.values():
         if not {_of_any_group(each) for each in conditions} <= most:
-            raise UsageError(
-                f"{name} was not measured under equal conditions: {_difference(of_node)}",
-                hint="measure all nodes with the same software, or learn from a run of one kind of node",
-            )
+            hint = "measure all nodes with the same software, or learn from a run of one kind of node"
+            raise UsageError(f"{name} was not measured under equal conditions: {_difference(of_node)}", hint=hint)
     return [dict(each) for each in sorted(set().union(*of_node.values()))]
 
 

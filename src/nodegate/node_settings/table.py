@@ -89,7 +89,8 @@ class NodeSettings:
     @property
     def limit_values(self) -> Mapping[str, object]:
         """The limits that the inventory sets, by their keys; of devices that are listed their number."""
-        own = {key: value for key, value in _limits_of(self) if value is not None}
+        keys = {each.name: each.metadata["limit"] for each in _FIELDS if each.metadata["limit"]}
+        own = {key: value for name, key in keys.items() if (value := getattr(self, name)) is not None}
         if isinstance(rails := own.get("rdma.rails"), (list, tuple)):
             own["rdma.rails"] = len(rails)
         return {**self.limits, **own}
@@ -121,7 +122,3 @@ def read(values: Mapping[str, object], refused: Callable[[str, str, str], UsageE
             raise given.wrong(": must be a single value, a list of values, or a flat mapping of values")
         found[each.name] = each.metadata["kind"](given)
     return NodeSettings(**found)
-
-
-def _limits_of(settings: NodeSettings) -> list[tuple[str, object]]:
-    return [(key, getattr(settings, each.name)) for each in _FIELDS if (key := each.metadata["limit"])]

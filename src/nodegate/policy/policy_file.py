@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodegate.baseline.baseline_file import EVERYWHERE, limits_of_policy
-from nodegate.baseline.overlay import Overlay
+from nodegate.baseline.merge import Overlay
 from nodegate.claims.table import claims
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
@@ -75,19 +74,13 @@ class _Reader(Reader):
         top = self.mapping((), "a policy file", _FILE_WORDS)
         name = self.text(top, "policy", ())
         limits = self.mapping(("limits",), "limits") if "limits" in top else {}
-        overlay = tuple(
-            (each, self.loaded.line(("limits", each)), limits_of_policy(self.loaded, each, name))
-            for each in sorted(limits, key=lambda each: each != EVERYWHERE)
-        )
+        overlay = Overlay.of(self.loaded, limits, name)
         classes = self.classes()
         items = {**self.claims(classes, top), **self.not_measured(classes, top)}
         title, source = (self.text(top, word, ()) for word in ("title", "source"))
-        policy = Policy(name, title, source, self.loaded.sha256, classes, items, self.platforms(top))
-        return PolicyFile(policy, Overlay(self.loaded.name, self.loaded.sha256, overlay))
-
-    def platforms(self, top: Mapping[str, object]) -> tuple[str, ...]:
-        value = top.get("platforms", ["*"]) or None
-        return names(self.loaded, ("platforms",), value, what="patterns", hint='["hgx-h100-*"]')
+        given = top.get("platforms", ["*"]) or None
+        platforms = names(self.loaded, ("platforms",), given, what="patterns", hint='["hgx-h100-*"]')
+        return PolicyFile(Policy(name, title, source, self.loaded.sha256, classes, items, platforms), overlay)
 
     def classes(self) -> Mapping[DefectClass, ClassRule]:
         found = self.mapping(("classes",), "classes", [each.value for each in DefectClass])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nodegate.baseline.overlay import Overlay
+from nodegate.baseline.merge import Overlay
 from nodegate.errors import UsageError
 from nodegate.measure.durations import seconds
 from nodegate.node import Node

@@ -8,14 +8,18 @@ import secrets
 import shlex
 import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from nodegate.errors import Unreachable
 from nodegate.node_program import node_source
 from nodegate.transport.beat import SIGN
 from nodegate.transport.channel import MAX_NOISE_BYTES, Channel
 from nodegate.transport.session import Output
+
+if TYPE_CHECKING:
+    from nodegate.transport.guarded import GuardedSession
 
 # One line without ', ! or newline, so that sh, bash, csh and fish all read it the same way between single quotes.
 BOOT = (
@@ -62,17 +66,9 @@ class Request:
     def encode(self) -> bytes:
         """What goes to the guard's standard input: its source, the request, the program's standard input."""
         source = node_source("guard").encode()
-        head = json.dumps(
-            {
-                "argv": list(self.argv),
-                "timeout_s": self.timeout_s,
-                "max_output_bytes": self.max_output_bytes,
-                "marker": self.marker,
-                "stdin_bytes": len(self.stdin),
-                "lease_s": self.lease_s,
-            }
-        ).encode()
-        return bundle(source, head, self.stdin)
+        asked = {key: value for key, value in vars(self).items() if key not in ("stdin", "as_root")}
+        asked |= {"argv": list(self.argv), "stdin_bytes": len(self.stdin)}
+        return bundle(source, json.dumps(asked).encode(), self.stdin)
 
 
 def bundle(source: bytes, head: bytes, rest: bytes) -> bytes:
@@ -118,24 +114,9 @@ class Frames:
 class Call:
     """One guard at work: `start`, then `output`, or the methods of `Running` for a program that keeps running."""
 
-    def __init__(
-        self,
-        channel: Channel,
-        request: Request,
-        *,
-        node: str,
-        python: str,
-        login_step: str = LOGIN_STEP,
-        why: Callable[[str], Unreachable | None] = lambda _said: None,
-        on_silence: Callable[[str], Unreachable],
-        on_expiry: Callable[[float], Unreachable],
-        finish: Callable[[Call], None],
-        start_s: float,
-    ) -> None:
-        self.channel, self.request, self.node, self.python = channel, request, node, python
-        self._start_s = min(START_S, start_s)
-        self._on_silence, self._finish = on_silence, finish
-        self._login_step, self._why, self._on_expiry, self.lease_s = login_step, why, on_expiry, request.lease_s
+    def __init__(self, channel: Channel, request: Request, session: GuardedSession) -> None:
+        self.channel, self.request, self.lease_s, self._session = channel, request, request.lease_s, session
+        self._python, self._start_s = session.node.connection.python, min(START_S, session.answer_s)
         self._stopped: Output | None = None
         self._frames = Frames(request.marker)
         self._kept = {b"O": bytearray(), b"E": bytearray()}
@@ -148,7 +129,7 @@ class Call:
         try:
             self.channel.send(self.request.encode(), self._start_s)
         except TimeoutError:
-            raise self._on_silence("the node did not accept nodegate's program") from None
+            raise self._session.stands_still("the node did not accept nodegate's program") from None
         except OSError:
             pass
         self._sent_s = time.monotonic()
@@ -159,7 +140,7 @@ class Call:
 
     def expired(self, silent_s: float) -> None:
         """See `Leased`."""
-        self._on_expiry(silent_s)
+        self._session.was_silent(silent_s)
 
     def output(self) -> Output:
         """Wait for the end."""
@@ -170,7 +151,7 @@ class Call:
         stdout, stderr = (bytes(self._kept[kind]) for kind in (b"O", b"E"))
         output, silent_s = _ended(self._end, stdout, stderr, time.monotonic() - self._started_s)
         if silent_s:
-            raise self._on_expiry(silent_s)
+            raise self._session.was_silent(silent_s)
         return output
 
     def line(self, within_s: float = float("inf")) -> str:
@@ -202,7 +183,7 @@ class Call:
             try:
                 self._stopped = self.output()
             finally:
-                self._finish(self)
+                self._session.finish(self)
         return self._stopped
 
     def _advance(self, most_s: float = POLL_S) -> bool:
@@ -228,22 +209,22 @@ class Call:
     def _silence(self, limit_s: float) -> Unreachable:
         """No answer in time. If nothing of ours began, the login may be at fault as well as the node."""
         if self._frames.started:
-            return self._on_silence(f"the node did not answer within {limit_s:.0f} s")
+            return self._session.stands_still(f"the node did not answer within {limit_s:.0f} s")
         said = printable(self.channel.stderr()) or printable(self._frames.noise)
-        reason = f"the login worked, but {self.python} did not start within {limit_s:.0f} s"
+        reason = f"the login worked, but {self._python} did not start within {limit_s:.0f} s"
         reason += f" (the login said: {said})" if said else ""
-        self._on_silence(reason)
-        return self._unreachable("timeout", reason, f"{self._login_step}; else the node hangs: look at its console")
+        self._session.stands_still(reason)
+        step = f"{self._session.login_step}; else the node hangs: look at its console"
+        return self._unreachable("timeout", reason, step)
 
     def _take(self, kind: bytes, piece: bytes) -> None:
         if kind == b"X":
             self._end = piece
             return
-        if len(self._kept[kind]) + len(piece) > self.request.max_output_bytes:
-            raise ValueError(
-                f"it sent more than {self.request.max_output_bytes} bytes, which nodegate's guard never does"
-            )
         self._kept[kind] += piece
+        if len(self._kept[kind]) > self.request.max_output_bytes:
+            most = f"{self.request.max_output_bytes} bytes, which nodegate's guard never does"
+            raise ValueError(f"it sent more than {most}")
 
     def _why_it_broke(self) -> Unreachable:
         status = self.channel.exit_status(5.0)
@@ -254,12 +235,12 @@ class Call:
             return self._unreachable("dropped", reason, "check whether the node rebooted, hung or lost its network")
         if self.request.as_root and "sudo:" in said:
             return self._no_sudo(said)
-        if known := self._why(said):
+        if known := self._session.why(said):
             return known
         said = said or printable(self._frames.noise)
-        reason = f"{self.python} did not start there (exit {status}{': ' + said if said else ''})"
+        reason = f"{self._python} did not start there (exit {status}{': ' + said if said else ''})"
         if not self._is_missing(status, said):
-            return self._unreachable("configuration", reason, self._login_step)
+            return self._unreachable("configuration", reason, self._session.login_step)
         step = "install python3 (3.6 or newer) on it, or name it with ansible_python_interpreter in the inventory"
         return self._unreachable("no-python", reason, step)
 
@@ -267,12 +248,12 @@ class Call:
         """Whether a shell, or a Python that is too old, says so; other words are those of what the login runs."""
         if not said:
             return status in (126, 127)
-        return "needs Python 3.6" in said or (self.python in said and NO_PYTHON.search(said) is not None)
+        return "needs Python 3.6" in said or (self._python in said and NO_PYTHON.search(said) is not None)
 
     def _no_sudo(self, said: str) -> Unreachable:
-        if f"{self.python}: command not found" in said:
+        if f"{self._python}: command not found" in said:
             step = "give the interpreter's full path with ansible_python_interpreter in the inventory"
-            return self._unreachable("no-python", f"sudo does not find {self.python}", step)
+            return self._unreachable("no-python", f"sudo does not find {self._python}", step)
         if "password is required" in said:
             reason = "sudo wants a password"
         elif re.search(r"sudo: *(command )?not found", said):
@@ -283,13 +264,7 @@ class Call:
         return self._unreachable("no-sudo", reason, step)
 
     def _unreachable(self, kind: str, reason: str, next_step: str) -> Unreachable:
-        return Unreachable(kind, reason, next_step=next_step, whose=self.node)
-
-
-def was_silent(silent_s: float, node: str) -> Unreachable:
-    """The controller itself was stopped, so that the node ended what it ran."""
-    step = "do not suspend or stop the controller during a run, and give it processors; then continue with --resume"
-    return Unreachable("dropped", f"the controller was silent for {silent_s:.0f} s", next_step=step, whose=node)
+        return Unreachable(kind, reason, next_step=next_step, whose=self._session.node.name)
 
 
 def _ended(data: bytes, stdout: bytes, stderr: bytes, duration_s: float) -> tuple[Output, float]:

@@ -4,13 +4,14 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import paramiko
 
 from nodegate.errors import Unreachable
 from nodegate.records.taken_key import TakenKey
 from nodegate.transport import dial
-from nodegate.transport.banner import SAID_BUSY, Told, TurnedAway, await_banner
+from nodegate.transport.banner import SAID_BUSY, TurnedAway, await_banner
 from nodegate.transport.call import printable
 from nodegate.transport.dial import Way
 from nodegate.transport.host_key import HostKeys
@@ -58,9 +59,7 @@ def open_client(config: HostConfig, options: Options, *, keys: HostKeys, timeout
     limit_s = LIMIT_TIMES * timeout_s
     end_s = time.monotonic() + limit_s
 
-    def once() -> Client:
-        return _open_once(config, options, keys, timeout_s, end_s)
-
+    once = partial(_open_once, config, options, keys, timeout_s, end_s)
     return options.turns.take(way_to(config), once, retries=retries, within_s=limit_s)
 
 
@@ -72,7 +71,10 @@ def _open_once(config: HostConfig, options: Options, keys: HostKeys, timeout_s: 
     transport = None
     try:
         sock = await_banner(way.sock, config.label, left_s())
-        transport = _transport(sock, keys.algorithms(), timeout_s)
+        transport = _Transport(sock)  # type: ignore[arg-type]  # it has all that is asked of a socket
+        transport.offered = keys.algorithms()
+        transport.set_log_channel("nodegate.paramiko")
+        transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = timeout_s
         _negotiate(transport, config.label, left_s())
         own = keys.check(transport.get_remote_server_key())
         log_in(transport, config, left_s)
@@ -109,14 +111,6 @@ def _way(config: HostConfig, options: Options, timeout_s: float) -> Way:
         channel, release, taken = options.jump_hosts.through(config, timeout_s, dial_jump)
         return Way(channel, release, taken_keys=taken)
     return dial.by_command(config) if config.proxy_command else dial.direct(config, timeout_s)
-
-
-def _transport(sock: Told, algorithms: tuple[str, ...], timeout_s: float) -> _Transport:
-    transport = _Transport(sock)  # type: ignore[arg-type]  # it has all that is asked of a socket
-    transport.offered = algorithms
-    transport.set_log_channel("nodegate.paramiko")
-    transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = timeout_s
-    return transport
 
 
 def _negotiate(transport: paramiko.Transport, label: str, timeout_s: float) -> None:

@@ -1,10 +1,21 @@
 """From a node of the inventory to an open session."""
 
-from nodegate.engines.registry import ENGINES, messages_of
+from __future__ import annotations
+
+import time
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from nodegate.engines.registry import ENGINES, engine
 from nodegate.errors import Unreachable
 from nodegate.node import Node
 from nodegate.transport.options import Options
 from nodegate.transport.session import Session
+
+if TYPE_CHECKING:
+    from nodegate.engines.engine import Reach
+
+LENT_S = 3600.0
 
 
 def connect(node: Node, options: Options) -> Session:
@@ -29,13 +40,13 @@ def _open(node: Node, options: Options) -> Session:
 
         return ReplaySession(node)
     if way in {"local", "command"}:
+        from nodegate.engines.messages import MESSAGES  # noqa: PLC0415
         from nodegate.transport.command import CommandSession  # noqa: PLC0415
 
-        return CommandSession(node, words, messages_of(words[0]) if words else (), answer_s=options.answer_s)
+        said = MESSAGES.get(PurePath(words[0]).name, ()) if words else ()
+        return CommandSession(node, words, said, answer_s=options.answer_s)
     if way in ENGINES:
-        from nodegate.engines.alone import connect_alone  # noqa: PLC0415
-
-        return connect_alone(node, answer_s=options.answer_s)
+        return _alone(node, options.answer_s)
     if way == "ssh-binary":
         from nodegate.transport.openssh import open_openssh  # noqa: PLC0415
 
@@ -43,3 +54,31 @@ def _open(node: Node, options: Options) -> Session:
     from nodegate.transport.ssh import open_ssh  # noqa: PLC0415
 
     return open_ssh(node, options)
+
+
+class _LentAlone:
+    """A session with a node of an engine outside a run: the node is given back with its end."""
+
+    def __init__(self, session: Session, reach: Reach) -> None:
+        self.node, self.taken_keys = session.node, session.taken_keys
+        self.run, self.start, self.hold_lock = session.run, session.start, session.hold_lock
+        self._session, self._reach = session, reach
+
+    def close(self) -> None:
+        try:
+            self._session.close()
+        finally:
+            self._reach.give_back()
+
+
+def _alone(node: Node, answer_s: float) -> Session:
+    """Have this node lent, for an hour at most. Raises Unreachable: it is not lent now, or not reached."""
+    reach = engine(node.connection.transport).reach([node])
+    if refused := reach.hold([node.name], time.time() + LENT_S, ended=lambda: False).refused:
+        step = "wait until it is free, or reach it another way: ansible_connection in a file beside the engine's nodes"
+        raise Unreachable("refused", refused[node.name], next_step=step, whose=node.name)
+    try:
+        return _LentAlone(reach.connect(node, answer_s=answer_s), reach)
+    except BaseException:
+        reach.give_back()
+        raise

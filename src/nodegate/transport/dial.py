@@ -1,7 +1,5 @@
 """The connection to a server's SSH port: TCP, or what ProxyCommand provides."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import socket
@@ -10,14 +8,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import paramiko
 
 from nodegate.errors import Unreachable
 from nodegate.records.taken_key import TakenKey
 from nodegate.transport.ssh_config import HostConfig
-
-if TYPE_CHECKING:
-    import paramiko
 
 DEAD_PEER_MS = 60_000
 FAMILIES = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
@@ -56,17 +52,12 @@ def direct(config: HostConfig, timeout_s: float) -> Way:
             sock.close()
             failure = error
             continue
-        tune(sock)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # 7 times faster for small commands
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        with contextlib.suppress(AttributeError, OSError):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_PEER_MS)
         return Way(sock, lambda: None)
     raise _no_way(config, failure, timeout_s)
-
-
-def tune(sock: socket.socket) -> None:
-    """Do not wait for full packets (7 times faster for small commands); notice a dead peer after a minute."""
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    with contextlib.suppress(AttributeError, OSError):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_PEER_MS)
 
 
 def _no_way(config: HostConfig, error: OSError, timeout_s: float) -> Unreachable:

@@ -16,7 +16,7 @@ from nodegate.node import Node
 from nodegate.node_program import node_source
 from nodegate.records.taken_key import TakenKey
 from nodegate.transport.beat import BEAT
-from nodegate.transport.call import END_S, LOGIN_STEP, START_S, Call, Request, printable, was_silent
+from nodegate.transport.call import END_S, LOGIN_STEP, START_S, Call, Request, printable
 from nodegate.transport.channel import Channel
 from nodegate.transport.session import LOCK_LIMIT_S, LOCK_PATH, MAX_OUTPUT_BYTES, Busy, NodeLock, Output, Running
 
@@ -27,7 +27,7 @@ class GuardedSession(ABC):
     """A session that starts one guard for each program. Safe to use from several threads."""
 
     def __init__(self, node: Node, taken_keys: tuple[TakenKey, ...] = (), *, answer_s: float = START_S) -> None:
-        self.node, self.taken_keys, self._answer_s = node, taken_keys, answer_s
+        self.node, self.taken_keys, self.answer_s = node, taken_keys, answer_s
         self._open: set[Call] = set()
         self._held: set[Call] = set()  # those that keep the lock
         self._changed = threading.Condition()
@@ -62,7 +62,7 @@ class GuardedSession(ABC):
             try:
                 return call.output()
             finally:
-                self._finish(call)
+                self.finish(call)
 
     def start(self, argv: Sequence[str], *, timeout_s: float, stdin: bytes = b"", as_root: bool = False) -> Running:
         """See `Session.start`."""
@@ -75,10 +75,10 @@ class GuardedSession(ABC):
         call = self._start(Request([*argv, path, who or this_run()], limit_s, as_root=connection.become))
         word, _, rest = "", "", ""
         try:
-            word, _, rest = call.line(self._answer_s + END_S).partition(" ")
+            word, _, rest = call.line(self.answer_s + END_S).partition(" ")
         finally:
             if word != "held":
-                self._finish(call)
+                self.finish(call)
         if word == "held":
             with self._changed:
                 self._open.discard(call)
@@ -114,42 +114,33 @@ class GuardedSession(ABC):
             silent = self._silent
             raise Unreachable(silent.kind, silent.bare, next_step=silent.next_step, whose=silent.whose)
         channel = self._channel(as_root=request.as_root)
-        connection = self.node.connection
-        call = Call(
-            channel,
-            replace(request, lease_s=connection.lease_s),
-            node=self.node.name,
-            python=connection.python,
-            login_step=self.login_step,
-            why=self.why,
-            on_silence=self._stands_still,
-            on_expiry=self._was_silent,
-            finish=self._finish,
-            start_s=self._answer_s,
-        )
+        call = Call(channel, replace(request, lease_s=self.node.connection.lease_s), self)
         with self._changed:
             self._open.add(call)
         try:
             call.start()
         except BaseException:
-            self._finish(call)
+            self.finish(call)
             raise
-        if connection.lease_s:
+        if call.lease_s:
             BEAT.keep(call)
         return call
 
-    def _was_silent(self, silent_s: float) -> Unreachable:
-        """What ran there has ended, the lock too: nothing is started there any more."""
-        self._silent = was_silent(silent_s, self.node.name)
+    def was_silent(self, silent_s: float) -> Unreachable:
+        """We were stopped: what ran there has ended, the lock too, and nothing is started there any more."""
+        step = "do not suspend or stop the controller during a run, and give it processors; then continue with --resume"
+        reason = f"the controller was silent for {silent_s:.0f} s"
+        self._silent = Unreachable("dropped", reason, next_step=step, whose=self.node.name)
         return self._silent
 
-    def _stands_still(self, what: str) -> Unreachable:
+    def stands_still(self, what: str) -> Unreachable:
         """A node that did not answer once is not contacted again: the whole fleet would wait for it each time."""
         step = "check its console: it may hang"
         self._silent = Unreachable("timeout", what, next_step=step, whose=self.node.name)
         return self._silent
 
-    def _finish(self, call: Call) -> None:
+    def finish(self, call: Call) -> None:
+        """Release what a program had."""
         BEAT.leave(call)
         call.channel.close()
         with self._changed:

@@ -1,14 +1,13 @@
 """Whether the host key that a server showed is the known one."""
 
-from __future__ import annotations
-
 import base64
 import time
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+import paramiko
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -23,9 +22,6 @@ from nodegate.records.taken_key import NEW, UNVERIFIED, TakenKey
 from nodegate.transport import known_hosts
 from nodegate.transport.known_hosts import Entry, fingerprint
 from nodegate.transport.ssh_config import HostConfig
-
-if TYPE_CHECKING:
-    import paramiko
 
 Mode = Literal["strict", "accept-new", "off"]
 PLAIN = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")

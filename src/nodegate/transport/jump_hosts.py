@@ -94,9 +94,7 @@ class JumpHosts:
     def _leave(self, hop: _Hop) -> None:
         with self._lock:
             hop.users -= 1
-            idle = hop.clients if hop.users == 0 else []
-            if idle:
-                hop.clients = []
+            idle, hop.clients = (hop.clients, []) if hop.users == 0 else ([], hop.clients)
         for client in idle:
             client.close()
 

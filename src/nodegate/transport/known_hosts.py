@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -93,18 +93,6 @@ class KnownHosts:
     exact: dict[str, list[Entry]]
     others: list[Entry]
 
-    @classmethod
-    def of(cls, entries: Iterable[Entry]) -> KnownHosts:
-        """Sort the entries."""
-        known = cls({}, [])
-        for entry in entries:
-            if re.search(r"[|*?!]", entry.names):
-                known.others.append(entry)
-            else:
-                for name in entry.names.lower().split(","):
-                    known.exact.setdefault(name, []).append(entry)
-        return known
-
     def find(self, name: str) -> list[Entry]:
         """The lines that name a host."""
         return [*self.exact.get(name, ()), *(entry for entry in self.others if entry.covers(name))]
@@ -128,11 +116,18 @@ def _stamp(status: os.stat_result) -> tuple[int, int]:
 @lru_cache(maxsize=8)
 def _known(file: str, stamp: tuple[int, int]) -> KnownHosts:  # noqa: ARG001 - a changed file is read again
     """The content of a file. A file that cannot be read has no entries, as in ssh."""
+    known = KnownHosts({}, [])
     try:
         text = read_whole(file, MOST_BYTES).decode("utf-8", "replace")
-        return KnownHosts.of(parse(text, file))
     except OSError:
-        return KnownHosts({}, [])
+        return known
+    for entry in parse(text, file):
+        if re.search(r"[|*?!]", entry.names):
+            known.others.append(entry)
+        else:
+            for name in entry.names.lower().split(","):
+                known.exact.setdefault(name, []).append(entry)
+    return known
 
 
 def add(file: Path, name: str, key_type: str, blob: bytes) -> list[Entry]:

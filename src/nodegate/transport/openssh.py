@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from nodegate.errors import Unreachable
@@ -24,7 +24,7 @@ from nodegate.records.taken_key import NEW, UNVERIFIED, TakenKey
 from nodegate.transport.banner import BUSY_STEP, SAID_BUSY, TurnedAway
 from nodegate.transport.call import LOGIN_STEP, guard_command, printable
 from nodegate.transport.channel import PipeChannel
-from nodegate.transport.command import CommandSession
+from nodegate.transport.command import CommandSession, Said
 from nodegate.transport.options import Options
 from nodegate.transport.ssh import host_config
 from nodegate.transport.ssh_config import HostConfig, misconfigured, ssh_words
@@ -39,29 +39,25 @@ LOGIN_S = 30.0  # in addition to the time for connecting: a smart card or a tick
 TAKEN = re.compile(r"Permanently added '(?P<name>[^']{1,300})'|HOST IDENTIFICATION HAS CHANGED")
 MOST_SAID = 4000
 # What ssh prints on standard error, in order of precedence.
+_REINSTALLED = "if the node was reinstalled, delete the old line; else the connection may be intercepted"
+_ADD = "add the key to known_hosts, or let new keys be accepted (--host-keys accept-new)"
+_TICKET = "try `ssh -v` with the same arguments; check that the ticket or card is present"
 SAID = (
-    (r"Bad configuration|[Bb]ad owner|[Bb]ad option|no argument after", "configuration"),
-    (r"HOST IDENTIFICATION HAS CHANGED|REVOKED HOST KEY", "host-key-changed"),
-    (r"Host key verification failed|host key is known", "host-key-unknown"),
-    (r"stdio forwarding failed|UNKNOWN port 65535|[Jj]ump", "jump-host"),
-    (r"Could not resolve", "unresolved"),
-    (r"Connection refused", "refused"),
-    (r"timed out", "timeout"),
-    (r"No route|unreachable", "no-route"),
-    (r"Permission denied|Too many authentication", "authentication"),
+    Said(
+        r"Bad configuration|[Bb]ad owner|[Bb]ad option|no argument after",
+        "configuration",
+        "correct the SSH configuration",
+    ),
+    Said(r"HOST IDENTIFICATION HAS CHANGED|REVOKED HOST KEY", "host-key-changed", _REINSTALLED),
+    Said(r"Host key verification failed|host key is known", "host-key-unknown", _ADD),
+    Said(r"stdio forwarding failed|UNKNOWN port 65535|[Jj]ump", "jump-host", "try the jump host by hand with `ssh -v`"),
+    Said(r"Could not resolve", "unresolved", "correct the name or ansible_host in the inventory"),
+    Said(r"Connection refused", "refused", "check that sshd is running and the port is correct"),
+    Said(r"timed out", "timeout", "check that it is powered on and that no firewall is in between"),
+    Said(r"No route|unreachable", "no-route", "check the routes and the switch port"),
+    Said(r"Permission denied|Too many authentication", "authentication", _TICKET),
+    Said("", "dropped", "try `ssh -v` with the same arguments"),
 )
-STEPS = {
-    "configuration": "correct the SSH configuration",
-    "host-key-changed": "if the node was reinstalled, delete the old line; else the connection may be intercepted",
-    "host-key-unknown": "add the key to known_hosts, or let new keys be accepted (--host-keys accept-new)",
-    "jump-host": "try the jump host by hand with `ssh -v`",
-    "unresolved": "correct the name or ansible_host in the inventory",
-    "refused": "check that sshd is running and the port is correct",
-    "timeout": "check that it is powered on and that no firewall is in between",
-    "no-route": "check the routes and the switch port",
-    "authentication": "try `ssh -v` with the same arguments; check that the ticket or card is present",
-    "dropped": "try `ssh -v` with the same arguments",
-}
 
 
 def open_openssh(node: Node, options: Options) -> OpenSshSession:
@@ -72,13 +68,9 @@ def open_openssh(node: Node, options: Options) -> OpenSshSession:
     config = host_config(node, options)
     words = _words(node, options, config, program)
 
-    limit_s = LIMIT_TIMES * node.connection.connect_timeout_s
-    master = options.turns.take(
-        way_to(config, by_ssh=True),
-        lambda: _Master.open(node, words),
-        retries=node.connection.retries,
-        within_s=limit_s,
-    )
+    way, once = way_to(config, by_ssh=True), partial(_Master.open, node, words)
+    within_s = LIMIT_TIMES * node.connection.connect_timeout_s
+    master = options.turns.take(way, once, retries=node.connection.retries, within_s=within_s)
     return OpenSshSession(node, master, options.answer_s)
 
 
@@ -164,11 +156,11 @@ class _Master:
 
 def why(name: str, said: str) -> Unreachable:
     """What ssh's messages on standard error mean; `TurnedAway` where the server may take the next one."""
-    kind = next((kind for pattern, kind in SAID if re.search(pattern, said)), "dropped")
+    found = next(each for each in SAID if re.search(each.pattern, said))
     reason = f"ssh: {said or 'ended without a message'}"
     if SAID_BUSY.search(said):
-        return TurnedAway(kind, reason, next_step=BUSY_STEP, whose=name)
-    return Unreachable(kind, reason, next_step=STEPS[kind], whose=name)
+        return TurnedAway(found.kind, reason, next_step=BUSY_STEP, whose=name)
+    return Unreachable(found.kind, reason, next_step=found.next_step, whose=name)
 
 
 class OpenSshSession(CommandSession):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,11 +50,7 @@ class SshSession(GuardedSession):
 
     def __init__(self, node: Node, client: Client, answer_s: float) -> None:
         super().__init__(node, client.taken_keys, answer_s=answer_s)
-        self._client = client
-
-    @property
-    def _open_s(self) -> float:
-        return min(OPEN_S, self._answer_s)
+        self._client, self._open_s = client, min(OPEN_S, answer_s)
 
     def _channel(self, *, as_root: bool) -> Channel:
         channel = self._open_channel()
@@ -64,11 +59,11 @@ class SshSession(GuardedSession):
             channel.exec_command(guard_command(self.node.connection.python, as_root=as_root))
         except TimeoutError:
             channel.close()
-            raise self._stands_still(f"its sshd did not answer within {self._open_s:g} s") from None
+            raise self.stands_still(f"its sshd did not answer within {self._open_s:g} s") from None
         except (paramiko.SSHException, EOFError, OSError) as error:
             channel.close()
             raise self._broken(error) from None
-        return SshChannel(channel)
+        return _SshChannel(channel)
 
     def _open_channel(self) -> paramiko.Channel:
         """A channel; if the server allows no more at once (MaxSessions), wait until one is closed."""
@@ -79,7 +74,7 @@ class SshSession(GuardedSession):
             except (paramiko.SSHException, EOFError, OSError) as error:
                 # Not by the type: of two threads that are refused at once, paramiko gives the reason to one only.
                 if "Timeout" in str(error):
-                    raise self._stands_still(f"its sshd did not answer within {self._open_s:g} s") from None
+                    raise self.stands_still(f"its sshd did not answer within {self._open_s:g} s") from None
                 if not transport.is_active():
                     raise self._broken(error) from None
                 with self._changed:
@@ -113,7 +108,7 @@ class _Answer(threading.Event):
         return self.is_set()
 
 
-class SshChannel:
+class _SshChannel:
     """A channel of a paramiko connection as a `Channel`."""
 
     def __init__(self, channel: paramiko.Channel) -> None:
@@ -121,12 +116,10 @@ class SshChannel:
         self._errors = Errors()
 
     def send(self, data: bytes, pause_s: float) -> None:
-        """See `Channel.send`."""
         self._channel.settimeout(pause_s)
         self._channel.sendall(data)
 
     def receive(self, timeout_s: float) -> bytes | None:
-        """See `Channel.receive`."""
         self._channel.settimeout(timeout_s)
         try:
             data = self._channel.recv(CHUNK_BYTES)
@@ -137,7 +130,6 @@ class SshChannel:
         return data
 
     def stderr(self) -> bytes:
-        """See `Channel.stderr`."""
         for _ in range(MAX_NOISE_BYTES // CHUNK_BYTES):
             if not self._channel.recv_stderr_ready():
                 break
@@ -145,19 +137,14 @@ class SshChannel:
         return self._errors.kept
 
     def exit_status(self, timeout_s: float) -> int | None:
-        """See `Channel.exit_status`."""
-        end = time.monotonic() + timeout_s
-        while not self._channel.exit_status_ready() and time.monotonic() < end:
-            time.sleep(0.01)
+        self._channel.status_event.wait(timeout_s)
         status = self._channel.recv_exit_status() if self._channel.exit_status_ready() else -1
         return None if status == -1 else status
 
     def end_input(self) -> None:
-        """See `Channel.end_input`."""
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
             self._channel.shutdown_write()
 
     def close(self) -> None:
-        """See `Channel.close`."""
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
             self._channel.close()

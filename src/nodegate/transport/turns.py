@@ -69,7 +69,10 @@ class Turns:
                     self._ended(server)
                     raise
                 else:
-                    self._let_in(server)
+                    with self._changed:
+                        server.let_in += 1
+                        server.most += 1 / server.most  # inf stays what it is
+                    self._ended(server)
                     return got
                 time.sleep(pause_s)
         raise AssertionError
@@ -98,12 +101,6 @@ class Turns:
         with self._changed:
             server.beginning -= 1
             self._changed.notify_all()
-
-    def _let_in(self, server: _Server) -> None:
-        with self._changed:
-            server.let_in += 1
-            server.most += 1 / server.most  # inf stays what it is
-        self._ended(server)
 
     def _turned_away(self, server: _Server, error: TurnedAway, reductions: int) -> None:
         with self._changed:

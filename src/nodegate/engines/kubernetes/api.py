@@ -4,23 +4,19 @@ Only how the server is reached (kubeconfig, service account, TLS, proxies, crede
 client, which is imported here alone: `pip install 'nodegate[kubernetes]'`. Objects are read as the server sends them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from nodegate.engines.context import OPTION, VARIABLE
 from nodegate.errors import UsageError
 from nodegate.scheduler.programs import NoAnswer
 from nodegate.text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 LIMIT_S = 30.0
 PATIENCE_S = 30.0  # in all, for a server that asks to be left alone for a while

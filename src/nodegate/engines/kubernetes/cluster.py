@@ -3,17 +3,13 @@
 What asks the server raises `Refused` where that does not say.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nodegate.engines.kubernetes.api import Api
 from nodegate.text import visible
-
-if TYPE_CHECKING:
-    from nodegate.engines.kubernetes.api import Api
 
 GPU = "nvidia.com/gpu"
 NAMESPACE = "nodegate"  # of what deploy/kubernetes makes

@@ -1,17 +1,11 @@
 """Kubernetes as an engine."""
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
 
-from typing import TYPE_CHECKING
-
+from nodegate.engines.engine import Engine, Reach
 from nodegate.engines.kubernetes.listing import listing
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.engines.engine import Engine, Reach
-    from nodegate.node import Node
-    from nodegate.scheduler.hold import Holder
+from nodegate.node import Node
+from nodegate.scheduler.hold import Holder
 
 
 class Kubernetes:

@@ -5,24 +5,18 @@ GPUs to the pod: where a job has any of them it does not, and the node is not he
 The taint has its end in its value, RUN.EPOCH, and goes with the next start of any run after that.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import secrets
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nodegate.engines.kubernetes import cluster, taints
-from nodegate.engines.kubernetes.api import NEW, Refused, connect
+from nodegate.engines.kubernetes.api import NEW, Api, Refused, connect
 from nodegate.errors import UsageError
 from nodegate.scheduler.hold import Held, has_ended, owner
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from nodegate.engines.kubernetes.api import Api
 
 TESTING = f"{taints.PREFIX}testing"
 START_S = 60.0  # that scheduler and kubelet have to start a pod on a node that is free

@@ -1,19 +1,14 @@
 """The inventory source `kubernetes:[SELECTOR]`: a cluster's GPU nodes with what their labels say of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from nodegate.engines.engine import BUSY
 from nodegate.engines.kubernetes import cluster, expected
 from nodegate.engines.kubernetes.api import Api, Refused, connect
+from nodegate.engines.kubernetes.cluster import KubeNode
 from nodegate.errors import UsageError
 from nodegate.text import counted, some
-
-if TYPE_CHECKING:
-    from nodegate.engines.kubernetes.cluster import KubeNode
 
 NAME = "kubernetes"
 _BY = {"ansible_connection": NAME}

@@ -1,23 +1,16 @@
 """The pods of a job, their nodes and their order: by the labels that whoever made them puts on them."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.engines.engine import Member
 from nodegate.engines.kubernetes import cluster
-from nodegate.engines.kubernetes.api import Refused, connect
+from nodegate.engines.kubernetes.api import Api, Refused, connect
+from nodegate.engines.kubernetes.cluster import Pod
 from nodegate.errors import UsageError
 from nodegate.text import some
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nodegate.engines.kubernetes.api import Api
-    from nodegate.engines.kubernetes.cluster import Pod
 
 
 @dataclass(frozen=True)

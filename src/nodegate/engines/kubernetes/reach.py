@@ -8,26 +8,20 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from nodegate.engines.engine import Answer
 from nodegate.engines.kubernetes import cluster
-from nodegate.engines.kubernetes.api import FORBIDDEN, NOT_FOUND, Refused, connect
+from nodegate.engines.kubernetes.api import FORBIDDEN, NOT_FOUND, Api, Refused, connect
 from nodegate.engines.kubernetes.hold import KubernetesHold
 from nodegate.engines.kubernetes.stream import started
 from nodegate.errors import Unreachable
+from nodegate.node import Node
 from nodegate.scheduler.hold import Held
-from nodegate.transport.call import guard_argv
+from nodegate.transport.call import Request, guard_argv
+from nodegate.transport.channel import Channel
 from nodegate.transport.command import CommandSession, Said
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from nodegate.engines.engine import Answer
-    from nodegate.engines.kubernetes.api import Api
-    from nodegate.node import Node
-    from nodegate.transport.call import Request
-    from nodegate.transport.channel import Channel
 
 ENTER = ("nsenter", "-t", "1", "-m", "-u", "-i", "-n", "-p", "--")
 AT_ONCE = 64  # programs, and streams that are being opened: nothing else protects the API server from them

@@ -3,25 +3,19 @@
 Servers before 1.30 do not speak v5, in which alone the end of standard input can be said: they are refused.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import select
 import ssl
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 from urllib.parse import urlencode
 
-from nodegate.engines.kubernetes.api import LIMIT_S, PATIENCE_S, THROTTLED, Refused, pause_of, short
+from nodegate.engines.kubernetes.api import LIMIT_S, PATIENCE_S, THROTTLED, Api, Refused, pause_of, short
 from nodegate.engines.kubernetes.cluster import NAMESPACE
-from nodegate.transport.channel import CHUNK_BYTES, Errors
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.engines.kubernetes.api import Api
+from nodegate.transport.channel import CHUNK_BYTES, Channel, Errors
 
 _V5 = "v5.channel.k8s.io"
 _STREAMS = ("stdin", "stdout", "stderr")
@@ -31,7 +25,7 @@ _CLOSE_S = 10.0  # a guard needs up to 5 s to end what it started
 NO_START = 126  # as in a shell; the status of a program that the runtime could not start
 
 
-def started(api: Api, pod: str, argv: Sequence[str]) -> PodChannel:
+def started(api: Api, pod: str, argv: Sequence[str]) -> Channel:
     """Start a program in a pod of nodegate's namespace, which has one container.
 
     Raises:
@@ -43,7 +37,7 @@ def started(api: Api, pod: str, argv: Sequence[str]) -> PodChannel:
     until_s = time.monotonic() + PATIENCE_S
     while isinstance(found := _opened(api, url, until_s), float):
         time.sleep(found)
-    return PodChannel(found)
+    return _PodChannel(found)
 
 
 def _opened(api: Api, url: str, until_s: float) -> Any:
@@ -52,7 +46,12 @@ def _opened(api: Api, url: str, until_s: float) -> Any:
     from websocket import WebSocket, WebSocketBadStatusException, WebSocketException  # noqa: PLC0415 - the same
 
     config = api.client.configuration
-    socket = WebSocket(sslopt=_tls(config), skip_utf8_validation=True)
+    tls: dict[str, object] = {"cert_reqs": ssl.CERT_NONE, "check_hostname": False}
+    if config.verify_ssl:  # the client's own settings, in the names of the WebSocket
+        tls = {"ca_certs": config.ssl_ca_cert, "server_hostname": config.tls_server_name}
+        tls |= {"certfile": config.cert_file, "keyfile": config.key_file, "check_hostname": config.assert_hostname}
+    tls = {key: value for key, value in tls.items() if value is not None}
+    socket = WebSocket(sslopt=tls, skip_utf8_validation=True)
     options = {"header": [f"{key}: {value}" for key, value in api.login().items()], "subprotocols": [_V5]}
     if config.proxy:
         options = websocket_proxycare(options, config, url, None)
@@ -72,16 +71,7 @@ def _opened(api: Api, url: str, until_s: float) -> Any:
     return socket
 
 
-def _tls(config: Any) -> dict[str, object]:
-    """The client's own settings, in the names of the WebSocket."""
-    if not config.verify_ssl:
-        return {"cert_reqs": ssl.CERT_NONE, "check_hostname": False}
-    found = {"ca_certs": config.ssl_ca_cert, "server_hostname": config.tls_server_name, "certfile": config.cert_file}
-    found |= {"keyfile": config.key_file, "check_hostname": config.assert_hostname}
-    return {key: value for key, value in found.items() if value is not None}
-
-
-class PodChannel:
+class _PodChannel:
     """See `Channel`. TLS bears one thread at a time; who sends a sign of life does not wait for who reads."""
 
     def __init__(self, socket: Any) -> None:
@@ -90,7 +80,6 @@ class PodChannel:
         self._is_over, self._input_ended = False, False
 
     def send(self, data: bytes, pause_s: float) -> None:
-        """See `Channel.send`."""
         for at in range(0, len(data), CHUNK_BYTES):
             self._write(bytes([_INPUT]) + data[at : at + CHUNK_BYTES], pause_s)
 
@@ -108,7 +97,6 @@ class PodChannel:
             self._lock.release()
 
     def receive(self, timeout_s: float) -> bytes | None:
-        """See `Channel.receive`."""
         if self._is_over:
             return b""
         if not self._is_ready(select.POLLIN, timeout_s):
@@ -152,11 +140,9 @@ class PodChannel:
             return False
 
     def stderr(self) -> bytes:
-        """See `Channel.stderr`."""
         return self._errors.kept
 
     def exit_status(self, timeout_s: float) -> int | None:
-        """See `Channel.exit_status`."""
         until_s = time.monotonic() + timeout_s
         with contextlib.suppress(ValueError):
             while self._status is None and not self._is_over and time.monotonic() < until_s:
@@ -164,13 +150,11 @@ class PodChannel:
         return self._status
 
     def end_input(self) -> None:
-        """See `Channel.end_input`."""
         with contextlib.suppress(OSError):
             self._write(bytes([_CLOSE, _INPUT]), _PIECE_S)
         self._input_ended = True
 
     def close(self) -> None:
-        """See `Channel.close`: its guard ends with its input."""
         self.end_input()
         self.exit_status(_CLOSE_S)
         self._is_over = True

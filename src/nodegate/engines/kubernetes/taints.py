@@ -6,20 +6,13 @@ and without its answer none is set. A taint that others have set is never touche
 raises `Refused` where the server does not; then nothing is known of it.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
 
 from nodegate.engines.kubernetes import cluster
-from nodegate.engines.kubernetes.api import CONFLICT, Refused
+from nodegate.engines.kubernetes.api import CONFLICT, Api, Refused
+from nodegate.engines.kubernetes.cluster import KubeNode
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from nodegate.engines.kubernetes.api import Api
-    from nodegate.engines.kubernetes.cluster import KubeNode
-
-    Wanted = list[Mapping[str, object]] | str  # the taints that a node is to have; else why it keeps those it has
+Wanted = list[Mapping[str, object]] | str  # the taints that a node is to have; else why it keeps those it has
 
 PREFIX = "nodegate.io/"
 UNFIT, NOT_PASSED = f"{PREFIX}unfit", f"{PREFIX}not-passed"

@@ -1,23 +1,17 @@
 """What a run says of a node, in a cluster's words: the condition NodegateUnfit, an event, the value of a taint."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.causes.lines import worst_in_short
-from nodegate.engines.kubernetes.cluster import epoch_s, time_of
+from nodegate.engines.kubernetes.cluster import KubeNode, epoch_s, time_of
 from nodegate.profile import Profile
+from nodegate.records.run import NodeReport
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
+from nodegate.report.model import Report
 from nodegate.text import visible
-
-if TYPE_CHECKING:
-    from nodegate.engines.kubernetes.cluster import KubeNode
-    from nodegate.records.run import NodeReport
-    from nodegate.report.model import Report
 
 CONDITION = "NodegateUnfit"
 HEARTBEAT_S = 300.0

@@ -1,21 +1,14 @@
 """A run's words written to a cluster's nodes; what was done on each of them, and what was not and why."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.engines.kubernetes import cluster, taints, verdict
-from nodegate.engines.kubernetes.api import FORBIDDEN, NEW, STRATEGIC, THROTTLED, Refused
+from nodegate.engines.kubernetes.api import FORBIDDEN, NEW, STRATEGIC, THROTTLED, Api, Refused
+from nodegate.engines.kubernetes.cluster import KubeNode
+from nodegate.engines.kubernetes.verdict import Word
 from nodegate.hook.guard import LEFT, NOT_DONE, OBSERVED, OPEN, Rules
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from nodegate.engines.kubernetes.api import Api
-    from nodegate.engines.kubernetes.cluster import KubeNode
-    from nodegate.engines.kubernetes.verdict import Word
 
 WRITTEN, EVENT, TAINTED, LIFTED = "condition", "event", "tainted", "taint removed"
 _TAINT = "taint"

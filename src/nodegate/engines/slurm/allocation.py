@@ -7,18 +7,15 @@ import re
 import signal
 import subprocess
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from nodegate.engines.job import Ended
+from nodegate.engines.engine import Ended
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.inventory.hostlist import expand
 from nodegate.launchers.launcher import LaunchSettings, heard
 from nodegate.launchers.srun import Srun
 from nodegate.scheduler.programs import path_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _LOOK_S, _END_S = 60.0, 10.0
 MOST_BYTES = 1 << 20
@@ -92,6 +89,3 @@ def _end(program: subprocess.Popen[bytes]) -> None:
                 program.wait(_END_S)
             except subprocess.TimeoutExpired:
                 continue
-
-
-HERE = Allocation.here

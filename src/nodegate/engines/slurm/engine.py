@@ -1,16 +1,10 @@
 """Slurm behind the Protocols of an engine."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Mapping, Sequence
 
-from typing import TYPE_CHECKING
-
+from nodegate.engines.engine import Engine, Obstacle, Reach
 from nodegate.engines.slurm.nodes import listing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from nodegate.engines.engine import Engine, Obstacle, Reach
-    from nodegate.node import Node
+from nodegate.node import Node
 
 
 class Slurm:

@@ -1,17 +1,12 @@
 """The nodes of a cluster as an inventory: `scontrol show node -o`, the form that is the same in all releases."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import expand
 from nodegate.inventory.names import GROUP_NAME
 from nodegate.scheduler.programs import NoAnswer, answer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 LIMIT_S = 60.0
 _FIELD = re.compile(r"(\w+)=(.*?)(?= \w+=|$)")

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from nodegate.engines.engine import Answer
+from nodegate.engines.messages import MESSAGES
 from nodegate.engines.slurm.fan_out import fan_out
-from nodegate.engines.slurm.messages import MESSAGES
 from nodegate.errors import Unreachable
 from nodegate.node import Node
 from nodegate.scheduler.hold import NAME, Held, owner
@@ -89,7 +89,7 @@ class SlurmReach(SlurmHold):
         job = self.jobs[name]
         # Launchers on the node take Slurm's variables of a step for the hosts and ranks of theirs; srun needs the job.
         words = [*self._srun(job, (name,)), "env", "-i", f"PATH={PATH}", f"SLURM_JOB_ID={job}"]
-        return CommandSession(node, words, MESSAGES, answer_s=answer_s, environ=own_environ())
+        return CommandSession(node, words, MESSAGES["srun"], answer_s=answer_s, environ=own_environ())
 
     def at_once(self, request: Request, nodes: Sequence[Node]) -> Mapping[str, Answer]:
         """See `Reach`: one step for each job; a second one without the nodes that the first one named as bad."""
@@ -136,10 +136,6 @@ class SlurmReach(SlurmHold):
                 refused |= self._job(names[at : at + MOST_IN_A_JOB], dict(same), minutes, ended)
         return refused
 
-    @property
-    def _reservation(self) -> dict[str, str]:
-        return {"reservation": reservation_name(self.reservation)} if self.reservation else {}
-
     def _job(
         self, names: Sequence[str], own: Mapping[str, str], minutes: int, ended: Callable[[], bool]
     ) -> dict[str, str]:
@@ -158,7 +154,8 @@ class SlurmReach(SlurmHold):
         """Why no job of ours runs on these nodes; empty if it does."""
         asked = {**own, "nodes": str(len(names)), "nodelist": ",".join(names), "mem": "0", "time": str(minutes)}
         asked |= {"job-name": NAME, "comment": owner(), "output": "/dev/null", "chdir": "/", "wrap": _SCRIPT}
-        asked |= {"export": f"PATH={PATH}", **self._reservation}
+        asked |= {"export": f"PATH={PATH}"}
+        asked |= {"reservation": reservation_name(self.reservation)} if self.reservation else {}
         words = ["--parsable", "--exclusive", "--no-kill", "--no-requeue"]
         try:
             job = slurm_says(

@@ -1,22 +1,16 @@
 """What Slurm's settings do to a run: tracking of processes, limits of partitions, rights. slurm.conf(5), sbatch(1)."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 from nodegate.engines.engine import Obstacle
 from nodegate.engines.slurm.nodes import fields
 from nodegate.engines.slurm.reach import SlurmReach, own_environ
+from nodegate.node import Node
 from nodegate.scheduler.programs import NoAnswer
 from nodegate.scheduler.slurm import job_options, rows, slurm_says
 from nodegate.text import counted, visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from nodegate.node import Node
 
 OLDEST = (22, 5)  # what srun, scontrol and our messages are written for
 DELIVERY_MIN = 90  # of a delivery with a burn of 10 minutes on nodes that are measured three times
