@@ -1,7 +1,5 @@
 """Healthy parts with the same result: one finding for all of them, made when it is asked for."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from nodegate.records.finding import AnyLimit, Finding, Limit, Value

@@ -1,7 +1,5 @@
 """The errors that nodegate reports: bad input, a node that cannot be reached, a fact that cannot be read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

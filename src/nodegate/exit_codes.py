@@ -1,7 +1,5 @@
 """The exit codes of `nodegate bootcheck`. In their own file, so that a hook can import them in milliseconds."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 

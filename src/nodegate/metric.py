@@ -1,7 +1,5 @@
 """A number that was measured under load, with its unit and conditions."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum

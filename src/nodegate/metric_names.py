@@ -3,8 +3,6 @@
 Each is a limit key that a site's baseline may hold.
 """
 
-from __future__ import annotations
-
 DTYPES = ("bf16", "fp8", "fp4", "fp32", "fp64")  # what the burn computes in
 
 # What people call each: "GPU 5: host to device 27.8 GB/s", "could not read bf16 rate".

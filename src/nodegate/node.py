@@ -1,7 +1,5 @@
 """A node as the inventory describes it: how to reach it and what hardware it should have."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

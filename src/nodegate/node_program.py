@@ -3,8 +3,6 @@
 Nothing is written to the node's disk: the modules are imported from memory, under their own names.
 """
 
-from __future__ import annotations
-
 import base64
 import functools
 import importlib.util

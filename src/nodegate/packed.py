@@ -3,8 +3,6 @@
 Measured without it, each node's facts parsed once more at the end: 13 % more CPU in a passive run, 29 % under load.
 """
 
-from __future__ import annotations
-
 import pickle
 import zlib
 

@@ -1,7 +1,5 @@
 """The four ways a run is used: which checks it has and how much it may disturb a node."""
 
-from __future__ import annotations
-
 from enum import Enum
 
 

@@ -1,7 +1,5 @@
 """Which release of nodegate this is."""
 
-from __future__ import annotations
-
 import functools
 from importlib import metadata
 

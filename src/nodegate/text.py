@@ -1,7 +1,5 @@
 """Text from nodes made safe to show: bounded, and without characters that hide, reorder or break a file."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 import re

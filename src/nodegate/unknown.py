@@ -1,7 +1,5 @@
 """A value that could not be read is `Unknown`, with the reason: never zero, never False, never good."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum

@@ -1,7 +1,5 @@
 """The one line in which a program on a node sends its document: `SCHEMA+zlib:`, then the compressed JSON in base64."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

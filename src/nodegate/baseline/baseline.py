@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from nodegate.baseline import baseline_file, consistency, expected
 from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile
@@ -17,16 +17,13 @@ from nodegate.baseline.platform import OF_THE_WHOLE, Detected, Platform, detect,
 from nodegate.errors import NotJudged, UsageError
 from nodegate.files.paths import BASELINES, CHECKS, suite_folder
 from nodegate.files.text_file import Source
+from nodegate.metric import Statistic
 from nodegate.metric_names import METRICS
+from nodegate.node import Node
+from nodegate.probe.gpu import Gpus
+from nodegate.probe.host import Host
+from nodegate.probe.pci import Pci
 from nodegate.records.finding import AnyLimit, Limit, NumberLimit
-
-if TYPE_CHECKING:
-    from nodegate.metric import Statistic
-    from nodegate.node import Node
-    from nodegate.probe.gpu import Gpus
-    from nodegate.probe.host import Host
-    from nodegate.probe.pci import Pci
-
 
 PART_OF = "a virtual machine with a part of"
 

@@ -1,7 +1,5 @@
 """--kube-context: the cluster of the kubeconfig that is asked, for this process and those that it starts."""
 
-from __future__ import annotations
-
 import argparse
 import os
 

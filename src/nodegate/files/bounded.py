@@ -4,8 +4,6 @@ What the user names is a regular file, or a pipe to which a program writes; what
 A device, a socket or a folder is refused before it is opened: a device may act on that, and never ends.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import select

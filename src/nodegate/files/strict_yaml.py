@@ -198,12 +198,15 @@ class _Builder:
 
     def _node(self, event: yaml.Event, depth: int) -> object:
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event)
+            if event.anchor not in self._anchors:
+                raise self._wrong(f"*{event.anchor} refers to an anchor that was not defined before", event)
+            value, values = self._anchors[event.anchor]
+            self._count(event, values)
+            return value
         if depth > MAX_DEPTH:
             raise self._wrong(_TOO_DEEP, event)
         before = self._values
         self._count(event)
-        value: object
         if isinstance(event, yaml.ScalarEvent):
             value = self._scalar(event)
         elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
@@ -221,13 +224,6 @@ class _Builder:
         value: object = self._mapping(depth) if mapping else self._sequence(depth)
         usual = event.tag in (None, "!", _YAML + ("map" if mapping else "seq"))
         return value if usual else Tagged(_short(event.tag or ""), "")
-
-    def _alias(self, event: yaml.AliasEvent) -> object:
-        if event.anchor not in self._anchors:
-            raise self._wrong(f"*{event.anchor} refers to an anchor that was not defined before", event)
-        value, values = self._anchors[event.anchor]
-        self._count(event, values)
-        return value
 
     def _sequence(self, depth: int) -> list[object]:
         items: list[object] = []
@@ -254,9 +250,8 @@ class _Builder:
                 continue
             key = self._key(event, depth)
             if key in items:
-                raise self._wrong(
-                    f"the key {shown(str(key))} occurs twice", event, f"it is already in {self.name}:{lines[key]}"
-                )
+                hint = f"it is already in {self.name}:{lines[key]}"
+                raise self._wrong(f"the key {shown(str(key))} occurs twice", event, hint)
             lines[key] = _line(event)
             items[key] = self._node(next(self._events), depth + 1)
         for source in merged or ():

@@ -1,7 +1,5 @@
 """What the readers of nodegate's YAML files ask of a value; each complaint has its file and line."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping
 

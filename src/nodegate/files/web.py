@@ -1,7 +1,5 @@
 """How a server is asked over HTTP: proxies of the environment, TLS verified, no redirect followed."""
 
-from __future__ import annotations
-
 import ssl
 import urllib.request
 from pathlib import Path

@@ -135,9 +135,8 @@ class SlurmHold:
             if partition.rstrip("*") == wanted and up == "up" and (name not in partitions or partition.endswith("*")):
                 partitions[name] = wanted
         refused = {name: "Slurm does not know it under this name" for name in by_name if name not in states}
-        refused |= {
-            name: f"its state in Slurm is {state}" for name, state in states.items() if state not in _FREE | _OUT
-        }
+        odd = {name: state for name, state in states.items() if state not in _FREE | _OUT}
+        refused |= {name: f"its state in Slurm is {state}" for name, state in odd.items()}
         free = [name for name, state in states.items() if state in _FREE]
         refused |= {name: "no partition of Slurm with it is up" for name in free if name not in partitions}
         return {name: partitions[name] for name in free if name in partitions}, refused

@@ -1,7 +1,5 @@
 """known_hosts files: hashed and plain names, wildcards, ports, @revoked and @cert-authority lines."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import fcntl

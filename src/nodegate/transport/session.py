@@ -1,16 +1,12 @@
 """What every transport provides: an open session with one node, on which programs are run within limits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from nodegate.node import Node
 from nodegate.records.taken_key import TakenKey
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 MAX_OUTPUT_BYTES = 4 << 20
 LOCK_PATH = "/run/lock/nodegate.lock"
@@ -44,7 +40,7 @@ class Busy:
     holder: str
 
 
-class NodeLock:
+class NodeLock(AbstractContextManager["NodeLock"]):
     """The node is locked for this run until `release`, or until the connection or this process ends."""
 
     def __init__(self, path: str, release: Callable[[], None]) -> None:
@@ -56,9 +52,6 @@ class NodeLock:
         release, self._release = self._release, None
         if release is not None:
             release()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.release()

@@ -122,6 +122,10 @@ def pod_of(raw: Mapping[str, Any]) -> Pod:
     unplaced = [each for each in _objects(status.get("conditions"))
                 if (each.get("type"), each.get("status")) == ("PodScheduled", "False")]  # fmt: skip
     said = [_text(each.get("message")) or "no reason" for each in unplaced or [status] * (phase == "Failed")]
+    # GPUs, shares or parts of them are asked for as a limit (which is the request too) or by a claim.
+    all_kinds = [each for kind in ("containers", "initContainers") for each in _objects(spec.get(kind))]
+    limits = [_texts(_mapping(each.get("resources")).get("limits")) for each in all_kinds]
+    asked = {key for each in limits for key, value in each.items() if value != "0"}
     return Pod(
         name=_text(meta.get("name")),
         namespace=_text(meta.get("namespace")),
@@ -129,7 +133,7 @@ def pod_of(raw: Mapping[str, Any]) -> Pod:
         made=_text(meta.get("creationTimestamp")),
         labels=_texts(meta.get("labels")),
         annotations=_texts(meta.get("annotations")),
-        has_gpus=_asks_for_gpus(spec),
+        has_gpus=bool(spec.get("resourceClaims")) or any(key.startswith(GPUS) for key in asked),
         runs=is_up and not meta.get("deletionTimestamp"),
         is_over=phase in ("Succeeded", "Failed"),
         why=visible(said[0], most=200) if said else "",
@@ -169,14 +173,6 @@ def epoch_s(written: str) -> float:
 def time_of(epoch_s: float) -> str:
     """A time as the API server writes it."""
     return dt.datetime.fromtimestamp(int(epoch_s), tz=dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _asks_for_gpus(spec: Mapping[str, Any]) -> bool:
-    """Whether a pod asks for GPUs, shares or parts of them, as a limit (which is the request too) or by a claim."""
-    containers = [each for kind in ("containers", "initContainers") for each in _objects(spec.get(kind))]
-    limits = [_texts(_mapping(each.get("resources")).get("limits")) for each in containers]
-    asked = {key for each in limits for key, value in each.items() if value != "0"}
-    return bool(spec.get("resourceClaims")) or any(key.startswith(GPUS) for key in asked)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

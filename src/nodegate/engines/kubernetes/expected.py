@@ -4,8 +4,6 @@ GPU feature discovery counts the GPUs that answer. A node that has lost one says
 holds where two nodes of the same kind show it, and the largest one wins.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 

@@ -34,21 +34,16 @@ def listing(selector: str, api: Api | None = None, *, only: Sequence[str] | None
         raise UsageError(f"no nodes: {said}", file=where) from None
     meant = [node for node in found if (node.name in chosen if selector or only is not None else node.has_gpus)]
     if not meant:
-        why, hint = _why_none([] if selector else found, api), "a label selector names them: kubernetes:pool=gpu"
-        raise UsageError(why, file=where, hint=hint)
+        names = some((node.name for node in found), 3)
+        why = f"none of {counted(len(found), 'node')} of {api.name} says that it has GPUs ({names})"
+        why = why if found and not selector else f"{api.name} has no node with these labels"
+        raise UsageError(why, file=where, hint="a label selector names them: kubernetes:pool=gpu")
     groups: dict[str, dict[str, list[str]]] = {}
     for node in meant:
         for group in filter(None, (_group(node), BUSY if node.name in busy else "")):
             groups.setdefault(group, {"hosts": []})["hosts"].append(node.name)
     hopes = expected.variables(found)
     return {"_meta": {"hostvars": {node.name: {**_BY, **hopes[node.name]} for node in meant}}, **groups}
-
-
-def _why_none(found: list[KubeNode], api: Api) -> str:
-    if not found:
-        return f"{api.name} has no node with these labels"
-    names = some((node.name for node in found), 3)
-    return f"none of {counted(len(found), 'node')} of {api.name} says that it has GPUs ({names})"
 
 
 def _group(node: KubeNode) -> str:

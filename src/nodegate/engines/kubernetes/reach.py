@@ -19,7 +19,7 @@ from nodegate.engines.kubernetes.stream import started
 from nodegate.errors import Unreachable
 from nodegate.node import Node
 from nodegate.scheduler.hold import Held
-from nodegate.transport.call import Request, guard_argv
+from nodegate.transport.call import Request
 from nodegate.transport.channel import Channel
 from nodegate.transport.command import CommandSession, Said
 
@@ -106,9 +106,7 @@ class PodSession(CommandSession):
         self._reach, self._room = reach, reach.room
 
     def _channel(self, *, as_root: bool) -> Channel:
-        connection = self.node.connection
-        argv = guard_argv(connection.python, as_root=as_root, lease_s=connection.lease_s)
-        return self._reach.started(self.node.name, argv)
+        return self._reach.started(self.node.name, self._argv(as_root=as_root))
 
 
 def _unreachable(said: Refused, node: str) -> Unreachable:

@@ -1,7 +1,5 @@
 """One program on many nodes in one step of Slurm, whose output comes as lines: see node_side/framed.py."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

@@ -158,10 +158,8 @@ class SlurmReach(SlurmHold):
         asked |= {"reservation": reservation_name(self.reservation)} if self.reservation else {}
         words = ["--parsable", "--exclusive", "--no-kill", "--no-requeue"]
         try:
-            job = slurm_says(
-                "sbatch", *words, *(f"--{key}={value}" for key, value in asked.items()), environ=own_environ()
-            )
-            job = job.strip().partition(";")[0]
+            options = [f"--{key}={value}" for key, value in asked.items()]
+            job = slurm_says("sbatch", *words, *options, environ=own_environ()).strip().partition(";")[0]
             BEAT.keep(self)
             why = _starts(job, ended)
             if why:

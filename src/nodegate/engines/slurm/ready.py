@@ -22,7 +22,9 @@ def obstacles(nodes: Sequence[Node]) -> Iterator[Obstacle]:
     names = tuple(node.name for node in nodes)
     try:
         settings = dict(_PAIR.findall(slurm_says("scontrol", "show", "config")))
-        partitions, alike = _partitions(), _asked(nodes)
+        listed = map(fields, slurm_says("scontrol", "-o", "show", "partition").splitlines())
+        partitions = {row["PartitionName"]: row for row in listed if "PartitionName" in row}
+        alike = _asked(nodes)
     except NoAnswer as said:
         yield Obstacle(names, str(said), "see slurmctld and munge: scontrol ping", stops=True)
         return
@@ -64,15 +66,15 @@ def _of_partition(names: tuple[str, ...], name: str, own: Mapping[str, str]) -> 
     if own.get("State", "UP") != "UP":
         step = f"scontrol update partitionname={name} state=UP"
         yield Obstacle(names, f"partition {name} is {visible(own['State'])}", step, stops=True)
-    minutes = _minutes(own.get("MaxTime", ""))
-    if minutes is not None and minutes < DELIVERY_MIN:
+    limit = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):\d+", own.get("MaxTime", ""))  # 1-02:00:00, 00:30:00, UNLIMITED
+    minutes = int(limit[1] or 0) * 1440 + int(limit[2]) * 60 + int(limit[3]) if limit else DELIVERY_MIN
+    if minutes < DELIVERY_MIN:
         what = f"partition {name} ends jobs after {minutes} min: a delivery takes up to {DELIVERY_MIN}"
         yield Obstacle(names, what, "name another partition or a QOS in nodegate_srun")
     most = own.get("MaxNodes", "")
     if most.isdecimal() and int(most) < len(names):
-        what = (
-            f"partition {name} gives a job at most {counted(int(most), 'node')}: {len(names)} are held by several jobs"
-        )
+        what = f"partition {name} gives a job at most {counted(int(most), 'node')}"
+        what += f": {len(names)} are held by several jobs"
         yield Obstacle(names, what, "nothing, if the limits of jobs allow as many (sacctmgr show assoc)")
 
 
@@ -83,14 +85,3 @@ def _of_rights(names: tuple[str, ...], asked: Mapping[str, str]) -> Iterator[Obs
     except NoAnswer as refused:
         step = "let this login run jobs there: sacctmgr show assoc, scontrol show partition"
         yield Obstacle(names, f"Slurm refuses a job of ours: {visible(str(refused), most=300)}", step, stops=True)
-
-
-def _partitions() -> dict[str, Mapping[str, str]]:
-    found = map(fields, slurm_says("scontrol", "-o", "show", "partition").splitlines())
-    return {row["PartitionName"]: row for row in found if "PartitionName" in row}
-
-
-def _minutes(written: str) -> int | None:
-    """Of "1-02:00:00", "00:30:00", "UNLIMITED"; None where there is no limit."""
-    found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):\d+", written)
-    return int(found[1] or 0) * 1440 + int(found[2]) * 60 + int(found[3]) if found else None
