@@ -62,10 +62,9 @@ def _whole(platform: Platform, platforms: Mapping[str, Platform], file: str) -> 
 
 def overlaid(platform: Platform, file: BaselineFile) -> Platform:
     """A platform with the limits of a later file for every platform: those that it has itself are replaced."""
-    limits = {
-        key: _with_peak(entry, platform.limits[key]) for key, entry in file.limits.items() if key in platform.limits
-    }
-    return replace(platform, limits={**platform.limits, **limits})
+    own = platform.limits
+    limits = {key: _with_peak(entry, own[key]) for key, entry in file.limits.items() if key in own}
+    return replace(platform, limits={**own, **limits})
 
 
 def _with_peak(entry: Entry, before: Entry | None) -> Entry:

@@ -31,10 +31,8 @@ class SiteDemands:
         place = policy_file.place(policy or DEFAULT)
         written = _content(place)
         limits = {"policy": written.get("policy"), "limits": written["limits"]} if written.get("limits") else None
-        return SiteDemands(
-            tuple(Embedded(path.name, _content(path)) for path in baselines),
-            Embedded(place.name, limits) if limits else None,
-        )
+        embedded = tuple(Embedded(path.name, _content(path)) for path in baselines)
+        return SiteDemands(embedded, Embedded(place.name, limits) if limits else None)
 
     def of(self, node: Node, made: str = "") -> Demands:
         """What is asked of one node."""

@@ -159,16 +159,13 @@ class _Reader:
         if means_here and host.name in LOCAL_NAMES:
             return "local"
         if not means_here and (host.name in LOCAL_NAMES or _HERE.fullmatch(host.name)):
+            what = f"{host.name} among other nodes is this machine"
             hint = "remove it, or write ansible_connection: local if this machine is to be judged too"
-            raise UsageError(
-                f"{host.name} among other nodes is this machine", file=host.file, line=host.line, hint=hint
-            )
-        if NUMBER.fullmatch(host.name):
-            hint = "write its ansible_host"
-            raise UsageError(
-                f"{host.name} is a number, not a name or address", file=host.file, line=host.line, hint=hint
-            )
-        return "ssh"
+        elif NUMBER.fullmatch(host.name):
+            what, hint = f"{host.name} is a number, not a name or address", "write its ansible_host"
+        else:
+            return "ssh"
+        raise UsageError(what, file=host.file, line=host.line, hint=hint)
 
     def words(self, name: str, env: str = "") -> list[str]:
         """As `text`, as a shell splits it."""
@@ -214,9 +211,8 @@ class _Reader:
             raise self._wrong(("nodegate_host_keys",), "", f"{shown(asked)} is unknown", f"use {', '.join(HOST_KEYS)}")
         if asked:
             return HOST_KEYS[asked]
-        checked = self.truth(
-            "ansible_host_key_checking", "ansible_ssh_host_key_checking", env="ANSIBLE_HOST_KEY_CHECKING"
-        )
+        names = ("ansible_host_key_checking", "ansible_ssh_host_key_checking")
+        checked = self.truth(*names, env="ANSIBLE_HOST_KEY_CHECKING")
         return {None: None, True: "strict", False: "off"}[checked]
 
     def recordings(self) -> str:

@@ -60,9 +60,8 @@ def _by_parameters(entry: Entry) -> dict[frozenset[tuple[str, str]], Entry]:
 def _same_conditions(key: str, left: Entry, right: Entry) -> Iterator[Line]:
     where = f" for {_conditions(left)}" if left.parameters else ""
     if left.unit != right.unit:
-        yield Line(
-            key, f"not compared{where}: in {left.unit or 'no unit'} and in {right.unit or 'no unit'}", refused=True
-        )
+        units = f"in {left.unit or 'no unit'} and in {right.unit or 'no unit'}"
+        yield Line(key, f"not compared{where}: {units}", refused=True)
     elif left.value != right.value:
         yield Line(key, f"{_value(left)} -> {_value(right)}{_change(left.value, right.value)}{where}")
     for word in ("direction", "tolerance", "floor", "peak", "spread", "looks"):

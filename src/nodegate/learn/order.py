@@ -99,12 +99,7 @@ def _held(key: str, nodes: Mapping[str, Seen]) -> tuple[str, list[Value]]:
             by_value[value].append(name)
     if item is None or (len(by_value) > MOST_VALUES and item.about is not About.SERIALS):
         return f"{len(by_value)} different values", []
-    if any(_means_more(value, item) for value in by_value):
+    texts = [value for value in by_value if isinstance(value, str) and item.sort is not Sort.SWITCH]
+    if any(value[:1] in "<>" or {"*", "?"} & set(value) for value in texts):
         return "a value with * or ?, < or > would be read as a pattern or a range", []
     return "", sorted(by_value, key=str)
-
-
-def _means_more(value: Value, item: Item) -> bool:
-    return (
-        isinstance(value, str) and item.sort is not Sort.SWITCH and (value[:1] in "<>" or bool({"*", "?"} & set(value)))
-    )

@@ -16,11 +16,17 @@ PREFIX = "nodegate_"
 # nodegate.inventory.connection reads them, with Ansible's own
 CONNECTION = frozenset({"command", "host_keys", "job", "lease", "pod", "recordings"})
 OWN_KERNELS = "none"
+_CUBLAS = f"the folder that has libcublas.so.*, or {OWN_KERNELS} for nodegate's own kernels"
 
 
 def _variable(kind: Callable[..., object], *, limit: str = "", depth: int = 1, **options: object) -> Any:
     """One variable. `limit` is the limit key that it sets, `depth` how many lists and mappings may be in each other."""
     return field(metadata={"kind": partial(kind, **options), "limit": limit, "depth": depth})
+
+
+def _mapping(what: str, example: str, **options: Any) -> Any:
+    """One variable of names with values."""
+    return _variable(kinds.mapping, what=what, example=example, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +44,8 @@ class NodeSettings:
     mig: object = _variable(kinds.anything, limit="gpu.mig")
     nics: object = _variable(kinds.anything, limit="rdma.rails")  # how many, or the devices
     rails: object = _variable(kinds.anything, limit="rdma.rails")
-    limits: Mapping[str, object] = _variable(
-        kinds.mapping, what="limit keys to values", example="for example {rdma.rails: 4}", depth=2
-    )
-    expect: Mapping[str, object] = _variable(
-        kinds.mapping, what="items to values", example='for example {driver: "550.163.01", gpus: 8}', depth=2
-    )
+    limits: Mapping[str, object] = _mapping("limit keys to values", "for example {rdma.rails: 4}", depth=2)
+    expect: Mapping[str, object] = _mapping("items to values", 'for example {driver: "550.163.01", gpus: 8}', depth=2)
     gaps: Mapping[str, kinds.Gap] = _variable(kinds.gaps, depth=2)
     mounts: tuple[str, ...] = _variable(kinds.listed)
     require: tuple[str, ...] = _variable(kinds.listed)
@@ -55,16 +57,10 @@ class NodeSettings:
     rdma_sl: int | None = _variable(kinds.whole, most=15)
     rdma_gid_index: int | None = _variable(kinds.whole, most=1023)
     # its tools
-    tools: Mapping[str, object] = _variable(
-        kinds.mapping, what="tools to paths", example="for example {gpu_burn: /opt/gpu-burn/gpu_burn}"
-    )
+    tools: Mapping[str, object] = _mapping("tools to paths", "for example {gpu_burn: /opt/gpu-burn/gpu_burn}")
     tool_paths: tuple[str, ...] = _variable(kinds.folders, most=64)
     image: str = _variable(kinds.text)
-    cublas: str = _variable(
-        kinds.path_or,
-        word=OWN_KERNELS,
-        hint=f"the folder that has libcublas.so.*, or {OWN_KERNELS} for nodegate's own kernels",
-    )
+    cublas: str = _variable(kinds.path_or, word=OWN_KERNELS, hint=_CUBLAS)
     lock: str = _variable(kinds.text)
     # the site file of the run
     site: str = _variable(kinds.text)
@@ -72,14 +68,10 @@ class NodeSettings:
     launcher: str = _variable(kinds.text)
     launch_network: tuple[str, ...] = _variable(kinds.networks)
     mpi_args: tuple[str, ...] = _variable(kinds.arguments, most=64)
-    srun: Mapping[str, object] = _variable(
-        kinds.mapping, what="names to values", example="{partition: gpu, account: acceptance}"
-    )
+    srun: Mapping[str, object] = _mapping("names to values", "{partition: gpu, account: acceptance}")
     srun_args: tuple[str, ...] = _variable(kinds.arguments, most=64)
     nccl_cloud: str = _variable(kinds.text)
-    nccl_env: Mapping[str, object] = _variable(
-        kinds.mapping, what="variables to values", example="{NCCL_SOCKET_IFNAME: eth0}", most=64
-    )
+    nccl_env: Mapping[str, object] = _mapping("variables to values", "{NCCL_SOCKET_IFNAME: eth0}", most=64)
 
     # how it is kept free of jobs while it is under load
     hold: str = _variable(kinds.one_of, words=("slurm",))

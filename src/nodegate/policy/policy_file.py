@@ -94,11 +94,9 @@ class _Reader(Reader):
         for word in _CLASS_WORDS[sort]:
             if word not in found:
                 raise self.loaded.wrong(f"class {sort.value} ({sort.meaning}) has no {word}", path)
-        return ClassRule(
-            self.text(found, "clause", path),
-            self.share(found, path) if "may_fail_percent" in found else 100.0,
-            self.days(found, path) if "days" in found else 0,
-        )
+        share = self.share(found, path) if "may_fail_percent" in found else 100.0
+        days = self.days(found, path) if "days" in found else 0
+        return ClassRule(self.text(found, "clause", path), share, days)
 
     def claims(self, classes: Mapping[DefectClass, ClassRule], top: Mapping[str, object]) -> dict[str, Item]:
         names = [*(claim.name for claim in claims()), OTHER, PLATFORM]
@@ -106,13 +104,9 @@ class _Reader(Reader):
         for name in self.mapping(("claims",), "claims", names) if "claims" in top else ():
             path = ("claims", name)
             entry = self.mapping(path, name, _CLAIM_WORDS)
-            found[name] = Item(
-                name,
-                self.sort(entry, classes, path),
-                self.text(entry, "clause", path),
-                self.statistic(entry, path),
-                self.share(entry, path) if "may_fail_percent" in entry else None,
-            )
+            sort, clause = self.sort(entry, classes, path), self.text(entry, "clause", path)
+            share = self.share(entry, path) if "may_fail_percent" in entry else None
+            found[name] = Item(name, sort, clause, self.statistic(entry, path), share)
         return found
 
     def not_measured(self, classes: Mapping[DefectClass, ClassRule], top: Mapping[str, object]) -> dict[str, Item]:

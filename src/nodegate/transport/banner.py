@@ -20,9 +20,8 @@ MOST_PACKET_BYTES = 1 << 20  # OpenSSH sends and takes 256 KiB at most
 BANNER = re.compile(rb"(?m)^SSH-[^\n]{0,251}\n")  # 255 bytes with CR LF
 # What sshd sends instead of its banner if too many connections are not logged in yet.
 TURNED_AWAY = (b"Exceeded MaxStartups", b"Not allowed at this time")
-SAID_BUSY = re.compile(
-    r"kex_exchange_identification|Exceeded MaxStartups|Not allowed at this time"
-)  # and what ssh says
+# And what ssh says.
+SAID_BUSY = re.compile(r"kex_exchange_identification|Exceeded MaxStartups|Not allowed at this time")
 BUSY_STEP = "raise MaxStartups in its sshd_config, or find out why its sshd closes connections"
 _PIECE = 4096
 
@@ -89,14 +88,12 @@ def _receive(sock: socket.socket | paramiko.Channel, within_s: float) -> bytes |
 
 def _late(label: str, read: bytes, timeout_s: float) -> Unreachable:
     step = "look at its console: its sshd accepts connections and does not serve them"
-    said = f"no SSH banner within {timeout_s:g} s"
-    said = f"{len(read)} bytes and {said}" if read else said
+    said = f"{f'{len(read)} bytes and ' if read else ''}no SSH banner within {timeout_s:g} s"
     return Unreachable("timeout", f"{label} sent {said}", next_step=step)
 
 
 def _no_server(label: str, read: bytes, *, ended: bool) -> Unreachable:
     how = "and ended" if ended else f"and after {len(read)} bytes still no banner"
     said = shown(read[:200].decode("utf-8", "replace"), 60)
-    return Unreachable(
-        "dropped", f"{label} is not an SSH server: it sent {said} {how}", next_step="correct the address or port"
-    )
+    reason = f"{label} is not an SSH server: it sent {said} {how}"
+    return Unreachable("dropped", reason, next_step="correct the address or port")

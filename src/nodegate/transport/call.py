@@ -96,9 +96,8 @@ class Frames:
             head, marker, rest = self._buffer.partition(self._marker)
             if not marker:
                 if len(head) > MAX_NOISE_BYTES:
-                    raise ValueError(
-                        f"the login printed more than {MAX_NOISE_BYTES} bytes before nodegate's program started"
-                    )
+                    most = f"{MAX_NOISE_BYTES} bytes before nodegate's program started"
+                    raise ValueError(f"the login printed more than {most}")
                 return
             self.started, self._buffer = True, rest
         while len(self._buffer) >= FRAME_HEAD.size:
@@ -277,9 +276,8 @@ def _ended(data: bytes, stdout: bytes, stderr: bytes, duration_s: float) -> tupl
         return output, float(end.get("silent_s") or 0)
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
         what = f"the answer is not in the guard's format: {type(error).__name__}"
-        raise Unreachable(
-            "dropped", what, next_step="check what intercepts output between sshd and python3 (.bashrc, banner)"
-        ) from None
+        step = "check what intercepts output between sshd and python3 (.bashrc, banner)"
+        raise Unreachable("dropped", what, next_step=step) from None
 
 
 def output_in(sent: bytes, request: Request, duration_s: float) -> Output:

@@ -162,9 +162,8 @@ def log_in(transport: paramiko.Transport, config: HostConfig, left_s: Callable[[
                 _must_go_on(transport, config, tried, error)
                 continue
             if left:
-                raise _denied(
-                    config, f"{identity.label} was accepted, but the server also requires {', '.join(left)}", BINARY
-                )
+                said = f"{identity.label} was accepted, but the server also requires {', '.join(left)}"
+                raise _denied(config, said, BINARY)
             return
     finally:
         if agent is not None:

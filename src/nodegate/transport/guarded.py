@@ -86,11 +86,8 @@ class GuardedSession(ABC):
             return NodeLock(rest, lambda: self._give_back(call))
         if word == "busy":
             return Busy(printable(rest.encode(), 200) or "another run")
-        raise CannotMeasure(
-            f"the lock file could not be opened: {rest}",
-            next_step="make /run/lock writable for the login",
-            whose=self.node.name,
-        )
+        reason, step = f"the lock file could not be opened: {rest}", "make /run/lock writable for the login"
+        raise CannotMeasure(reason, next_step=step, whose=self.node.name)
 
     def close(self) -> None:
         """See `Session.close`."""

@@ -39,15 +39,12 @@ LOGIN_S = 30.0  # in addition to the time for connecting: a smart card or a tick
 TAKEN = re.compile(r"Permanently added '(?P<name>[^']{1,300})'|HOST IDENTIFICATION HAS CHANGED")
 MOST_SAID = 4000
 # What ssh prints on standard error, in order of precedence.
+_CORRECT = "correct the SSH configuration"
 _REINSTALLED = "if the node was reinstalled, delete the old line; else the connection may be intercepted"
 _ADD = "add the key to known_hosts, or let new keys be accepted (--host-keys accept-new)"
 _TICKET = "try `ssh -v` with the same arguments; check that the ticket or card is present"
 SAID = (
-    Said(
-        r"Bad configuration|[Bb]ad owner|[Bb]ad option|no argument after",
-        "configuration",
-        "correct the SSH configuration",
-    ),
+    Said(r"Bad configuration|[Bb]ad owner|[Bb]ad option|no argument after", "configuration", _CORRECT),
     Said(r"HOST IDENTIFICATION HAS CHANGED|REVOKED HOST KEY", "host-key-changed", _REINSTALLED),
     Said(r"Host key verification failed|host key is known", "host-key-unknown", _ADD),
     Said(r"stdio forwarding failed|UNKNOWN port 65535|[Jj]ump", "jump-host", "try the jump host by hand with `ssh -v`"),
@@ -144,10 +141,8 @@ class _Master:
 
     def taken_keys(self) -> tuple[TakenKey, ...]:
         """The host keys of the node and its jump hosts that ssh says it has taken."""
-        return tuple(
-            TakenKey(match["name"], NEW if match["name"] else UNVERIFIED)
-            for match in TAKEN.finditer(printable(self.channel.stderr(), MOST_SAID))
-        )
+        found = (match["name"] for match in TAKEN.finditer(printable(self.channel.stderr(), MOST_SAID)))
+        return tuple(TakenKey(name, NEW if name else UNVERIFIED) for name in found)
 
     def close(self) -> None:
         self.channel.close()

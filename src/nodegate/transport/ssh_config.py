@@ -109,9 +109,8 @@ def _ask_ssh(program: str, host: str, words: Sequence[str]) -> dict[str, list[st
     try:
         done = subprocess.run(command, capture_output=True, timeout=RESOLVE_S, check=False, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
-        raise misconfigured(
-            host, f"`ssh -G` took more than {RESOLVE_S:.0f} s", "check its `Match exec` lines"
-        ) from None
+        said = f"`ssh -G` took more than {RESOLVE_S:.0f} s"
+        raise misconfigured(host, said, "check its `Match exec` lines") from None
     if done.returncode:
         said = " ".join(done.stderr.decode("utf-8", "replace").split())[:400]
         raise misconfigured(host, f"bad SSH configuration: {said}", step)

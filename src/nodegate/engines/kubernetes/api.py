@@ -204,7 +204,6 @@ def connect(environ: Mapping[str, str] = os.environ) -> Api:
         made = config.new_client_from_config(files, context=context)
     except Exception as said:  # noqa: BLE001 - whatever a credential plug-in, a YAML file or a key in it may be
         hint = f"KUBECONFIG names the file, {OPTION} the context in it; in a pod neither is needed"
-        raise UsageError(
-            f"no cluster: {visible(' '.join(str(said).split()), most=200)}", file=files, hint=hint
-        ) from None
+        why = visible(" ".join(str(said).split()), most=200)
+        raise UsageError(f"no cluster: {why}", file=files, hint=hint) from None
     return Api(made, made.configuration.host)

@@ -31,7 +31,6 @@ class Taint:
 
     key: str
     value: str
-    effect: str
     raw: Mapping[str, Any]
 
 
@@ -152,8 +151,7 @@ def node_of(raw: Mapping[str, Any]) -> KubeNode:
         labels=_texts(meta.get("labels")),
         capacity=_texts(status.get("capacity")),
         taints=tuple(
-            Taint(_text(each.get("key")), _text(each.get("value")), _text(each.get("effect")), each)
-            for each in _objects(spec.get("taints"))
+            Taint(_text(each.get("key")), _text(each.get("value")), each) for each in _objects(spec.get("taints"))
         ),
         conditions={_text(each.get("type")): _texts(each) for each in _objects(status.get("conditions"))},
         address=addresses.get("InternalIP", ""),

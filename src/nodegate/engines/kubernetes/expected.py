@@ -12,11 +12,7 @@ from nodegate.engines.kubernetes.cluster import COUNT, KubeNode
 OWN = "nodegate.io/"  # a site's own labels win: nodegate.io/platform, nodegate.io/rack, nodegate.io/gpus
 _OWN_NAMES = ("platform", "rack", "gpus")
 # The first label that a node has. The last two: Topograph's and GPU feature discovery's NVLink domain.
-_RACKS = (
-    "topology.kubernetes.io/rack",
-    "network.topology.nvidia.com/accelerator",
-    "nvidia.com/gpu.clique",
-)
+_RACKS = ("topology.kubernetes.io/rack", "network.topology.nvidia.com/accelerator", "nvidia.com/gpu.clique")
 _LEAVES = ("network.topology.nvidia.com/leaf",)
 _INSTANCES = {
     "p5.48xlarge": "aws-p5",

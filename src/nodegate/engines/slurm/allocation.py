@@ -55,9 +55,8 @@ class Allocation:
         step += ["--time", str(int(limit_s // 60) + 2), *words]  # also where this process is killed
         environ = {**os.environ, **self.launcher.for_ranks(network)}
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            program = subprocess.Popen(
-                step, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environ, start_new_session=True
-            )
+            nothing = subprocess.DEVNULL
+            program = subprocess.Popen(step, stdin=nothing, stdout=out, stderr=err, env=environ, start_new_session=True)
             try:
                 code = program.wait(limit_s)
             except subprocess.TimeoutExpired:
