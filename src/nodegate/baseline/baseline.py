@@ -13,7 +13,7 @@ from nodegate.baseline.consistency import Ranges, ranges
 from nodegate.baseline.entry import Entry, kind
 from nodegate.baseline.limit_keys import LimitKeys, checks_beside
 from nodegate.baseline.merge import Overlay, alike, merged, overlaid
-from nodegate.baseline.platform import OF_THE_WHOLE, Detected, Platform, detect, look
+from nodegate.baseline.platform import OF_THE_WHOLE, Detected, detect, look
 from nodegate.errors import NotJudged, UsageError
 from nodegate.files.paths import BASELINES, CHECKS, suite_folder
 from nodegate.files.text_file import Source
@@ -112,13 +112,13 @@ class Baselines:
     `shipped` are the platforms as nodegate's own files have them.
     """
 
-    platforms: Mapping[str, Platform]
+    platforms: Mapping[str, BaselineFile]
     common: Mapping[str, Entry]
     sources: tuple[Source, ...]
     keys: LimitKeys = field(default_factory=LimitKeys)
     ranges: Ranges = field(default_factory=dict)
     settled: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    shipped: Mapping[str, Platform] = field(default_factory=dict)
+    shipped: Mapping[str, BaselineFile] = field(default_factory=dict)
     _entries: dict[tuple[str, bool], Mapping[str, Entry]] = field(default_factory=dict, compare=False, repr=False)
 
     @staticmethod
@@ -164,13 +164,12 @@ class Baselines:
         Raises:
             UsageError: two files contradict each other, or a key is similar to a known one.
         """
-        platforms: dict[str, Platform] = {}
+        platforms: dict[str, BaselineFile] = {}
         seen: dict[str, Entry] = {}
         sources = []
         keys = known or LimitKeys()
         all_of: list[Entry] = []
-        listed = list(files)
-        for file in listed:
+        for file in files:
             bounds = ranges(all_of)
             for entry in file.limits.values():
                 consistency.known_key(entry, keys)
@@ -183,7 +182,7 @@ class Baselines:
             platforms[file.platform] = merged(platforms.get(file.platform), file)
             sources.append(Source(file.file, file.sha256))
         everywhere = platforms.pop(EVERYWHERE, None)
-        platforms = alike(platforms, {each.platform: each.file for each in reversed(listed)})
+        platforms = alike(platforms)
         consistency.tell_apart(platforms)
         common = everywhere.limits if everywhere else {}
         return Baselines(platforms, common, tuple(sources), keys.and_named(seen), ranges(all_of))
@@ -199,7 +198,7 @@ class Baselines:
         if named and named not in self.platforms:
             self.check_expected([node])
         platform = self.platforms.get(named or detected.name)
-        name, title = (platform.name, platform.title) if platform else ("", "")
+        name, title = (platform.platform, platform.title) if platform else ("", "")
         part = detected.part and not named
         entries = self._entries_of(platform, part=part)
         none: frozenset[str] = frozenset()
@@ -226,9 +225,9 @@ class Baselines:
             return ""
         return next(filter(None, expected.far_off_limits(node, own)), "")
 
-    def _entries_of(self, platform: Platform | None, *, part: bool) -> Mapping[str, Entry]:
+    def _entries_of(self, platform: BaselineFile | None, *, part: bool) -> Mapping[str, Entry]:
         """The limits of a platform and those of every one; the same object for all of its nodes."""
-        key = (platform.name if platform else "", part)
+        key = (platform.platform if platform else "", part)
         if key not in self._entries:
             own = platform.limits if platform else {}
             if part:

@@ -39,7 +39,7 @@ class Match:
 
 @dataclass(frozen=True)
 class BaselineFile:
-    """A baseline file as it was read."""
+    """A baseline file as it was read; of several about one platform what they say together, by the first one's name."""
 
     file: str
     sha256: str
@@ -49,6 +49,12 @@ class BaselineFile:
     limits: Mapping[str, Entry]
     like: str = ""  # the platform whose limits hold but for those of this file
     without: tuple[str, ...] = ()  # those of its limits that do not hold here
+
+    @property
+    def gpus(self) -> int | None:
+        """How many GPUs the platform has; None where servers differ."""
+        count = self.limits.get("gpu.count")
+        return count.value if count is not None and isinstance(count.value, int) else None
 
 
 def read(path: Path, shown: str = "") -> BaselineFile:

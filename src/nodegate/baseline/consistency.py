@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile
 from nodegate.baseline.entry import Entry, is_plain_number, kind
 from nodegate.baseline.limit_keys import LimitKeys
-from nodegate.baseline.platform import Platform
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean
 
@@ -103,7 +102,7 @@ def _far_off(key: str, value: object, own: Entry) -> str:
     return f"{key}: {value} {own.unit}, and {own.file.rpartition('/')[2]} says {right}".replace("  ", " ")
 
 
-def refuse_far_off(files: Iterable[BaselineFile], own: Mapping[str, Platform]) -> None:
+def refuse_far_off(files: Iterable[BaselineFile], own: Mapping[str, BaselineFile]) -> None:
     """Refuse the limits of a site's files, or of a policy, that contradict the shipped file of their platform.
 
     Raises:
@@ -158,14 +157,14 @@ def known_key(entry: Entry, known: LimitKeys) -> None:
         raise entry.wrong(f"no check asks for {entry.key}", f"did you mean {near}?")
 
 
-def tell_apart(platforms: Mapping[str, Platform]) -> None:
+def tell_apart(platforms: Mapping[str, BaselineFile]) -> None:
     """Two platforms that match the same hardware could not be distinguished."""
-    seen: dict[tuple[str, bool | None, str], Platform] = {}
+    seen: dict[tuple[str, bool | None, str], BaselineFile] = {}
     for platform in platforms.values():
         match = platform.match
         found = itertools.product(match.gpu_pci_ids, match.system or ("",)) if match else ()
         for pci_id, system in found:
             other = seen.setdefault((pci_id, match.nvswitch if match else None, system), platform)
             if other is not platform:
-                hint = f"remove the match from {platform.name} and set it in the inventory (nodegate_platform)"
-                raise UsageError(f"platforms {other.name} and {platform.name} both match {pci_id}", hint=hint)
+                hint = f"remove the match from {platform.platform} and set it in the inventory (nodegate_platform)"
+                raise UsageError(f"platforms {other.platform} and {platform.platform} both match {pci_id}", hint=hint)

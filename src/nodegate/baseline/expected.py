@@ -4,10 +4,10 @@ import contextlib
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from nodegate.baseline.baseline_file import BaselineFile
 from nodegate.baseline.consistency import Ranges, far_off, slip_of_value
 from nodegate.baseline.entry import SWITCHES, Entry, is_plain_number, kind, switch_words, unit_for
 from nodegate.baseline.limit_keys import LimitKeys
-from nodegate.baseline.platform import Platform
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.node import Node
 from nodegate.node_settings.table import KNOWN, PREFIX
@@ -59,7 +59,7 @@ def overrides(node: Node, entries: Mapping[str, Entry], ranges: Ranges) -> Mappi
     return found
 
 
-def far_off_limits(node: Node, platform: Platform) -> Iterator[str]:
+def far_off_limits(node: Node, platform: BaselineFile) -> Iterator[str]:
     """Each limit of `nodegate_limits` that contradicts the shipped file of its platform, in words."""
     for key, value in node.settings.limits.items():
         if not isinstance(value, dict) and (said := far_off(key, _plain(value), platform.limits.get(key))):

@@ -13,18 +13,17 @@ from fnmatch import fnmatchcase
 from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile, limits_of_policy, off_peak
 from nodegate.baseline.entry import Entry
 from nodegate.baseline.limit_keys import LimitKeys
-from nodegate.baseline.platform import Platform
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import Loaded, did_you_mean
 
 
-def merged(before: Platform | None, file: BaselineFile) -> Platform:
+def merged(before: BaselineFile | None, file: BaselineFile) -> BaselineFile:
     """A platform with one more file about it; `before` is what earlier files say, None if this is the first."""
     if before is None:
-        return Platform(file.platform, file.title, file.match, dict(file.limits), file.like, file.without)
+        return file
     limits = {key: _with_peak(entry, before.limits.get(key)) for key, entry in file.limits.items()}
-    return Platform(
-        name=file.platform,
+    return replace(
+        before,
         title=file.title or before.title,
         match=file.match or before.match,
         limits={**before.limits, **limits},
@@ -33,16 +32,17 @@ def merged(before: Platform | None, file: BaselineFile) -> Platform:
     )
 
 
-def alike(platforms: Mapping[str, Platform], file_of: Mapping[str, str]) -> dict[str, Platform]:
+def alike(platforms: Mapping[str, BaselineFile]) -> dict[str, BaselineFile]:
     """The platforms, each that is like another one with the limits of that one too.
 
     Raises:
         UsageError: there is no such platform, it is like a third one itself, or it has no limit that is to be left out.
     """
-    return {name: _whole(each, platforms, file_of[name]) for name, each in platforms.items()}
+    return {name: _whole(each, platforms) for name, each in platforms.items()}
 
 
-def _whole(platform: Platform, platforms: Mapping[str, Platform], file: str) -> Platform:
+def _whole(platform: BaselineFile, platforms: Mapping[str, BaselineFile]) -> BaselineFile:
+    file = platform.file
     if not platform.like:
         if platform.without:
             raise UsageError("without leaves out limits of the platform that `like` names", file=file, line=1)
@@ -53,14 +53,14 @@ def _whole(platform: Platform, platforms: Mapping[str, Platform], file: str) -> 
         raise UsageError(f"like: {platform.like}: this platform {what}", file=file, line=1)
     for key in platform.without:
         if key not in other.limits or key in platform.limits:
-            message = f"without: {key} is not a limit of {other.name}, or one of this file too"
+            message = f"without: {key} is not a limit of {other.platform}, or one of this file too"
             raise UsageError(message, file=file, line=1)
     taken = {key: entry for key, entry in other.limits.items() if key not in platform.without}
     own = {key: _with_peak(entry, taken.get(key)) for key, entry in platform.limits.items()}
     return replace(platform, limits={**taken, **own})
 
 
-def overlaid(platform: Platform, file: BaselineFile) -> Platform:
+def overlaid(platform: BaselineFile, file: BaselineFile) -> BaselineFile:
     """A platform with the limits of a later file for every platform: those that it has itself are replaced."""
     own = platform.limits
     limits = {key: _with_peak(entry, own[key]) for key, entry in file.limits.items() if key in own}

@@ -1,11 +1,10 @@
 """Which platform a node is: recognised by its GPUs and switches, never by a count that a fault may change."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from nodegate.baseline.baseline_file import Match
-from nodegate.baseline.entry import Entry
+from nodegate.baseline.baseline_file import BaselineFile
 from nodegate.probe.gpu import Gpus
 from nodegate.probe.host import Host
 from nodegate.probe.pci import Pci
@@ -14,24 +13,6 @@ from nodegate.unknown import Unknown
 _SHARES = (1, 2, 4)  # of the GPUs of a board, as clouds sell them: with any other number one is missing
 # What holds for a board as a whole, and not for a part of it.
 OF_THE_WHOLE = ("gpu.count", "nvlink.count", "fabric.", "rdma.rails", "rdma.rate_gbps", "memory.peer_", "nccl.")
-
-
-@dataclass(frozen=True)
-class Platform:
-    """What all baseline files together say about one platform."""
-
-    name: str
-    title: str
-    match: Match | None
-    limits: Mapping[str, Entry]
-    like: str = ""
-    without: tuple[str, ...] = ()
-
-    @property
-    def gpus(self) -> int | None:
-        """How many GPUs it has; None where servers differ."""
-        count = self.limits.get("gpu.count")
-        return count.value if count is not None and isinstance(count.value, int) else None
 
 
 @dataclass(frozen=True)
@@ -75,7 +56,7 @@ def look(gpus: Gpus | None, pci: Pci | None, host: Host | None = None) -> Seen:
     return Seen(seen, nvswitch, " ".join(words), not words or host.is_virtual)
 
 
-def detect(seen: Seen, platforms: Iterable[Platform]) -> Detected:
+def detect(seen: Seen, platforms: Iterable[BaselineFile]) -> Detected:
     """The one platform that the hardware fits.
 
     A card of another model among many does not change the platform: more than half of the GPUs decide. If one
@@ -94,16 +75,16 @@ def detect(seen: Seen, platforms: Iterable[Platform]) -> Detected:
     fitting = [each for each in fitting if each.gpus is None or count <= each.gpus] or fitting
     largest = max(fitting, key=lambda each: each.gpus or 0, default=None)
     if largest and seen.virtual and count in _SHARES and (largest.gpus or 0) > count:
-        return Detected(largest.name, part=True)
+        return Detected(largest.platform, part=True)
     if len(fitting) > 1:
         fitting = [each for each in fitting if each.match and each.match.nvswitch in (None, seen.nvswitch)] or fitting
     if len(fitting) == 1:
-        return Detected(fitting[0].name)
-    names = " or ".join(each.name for each in fitting)
+        return Detected(fitting[0].platform)
+    names = " or ".join(each.platform for each in fitting)
     which = f", could be {names}" if names else ", no baseline has this model"
     return Detected("", f"platform unknown ({seen}{which})")
 
 
-def _is_of(platform: Platform, system: str) -> bool:
+def _is_of(platform: BaselineFile, system: str) -> bool:
     """Whether a platform is a layout of the cloud that this machine is in."""
     return platform.match is not None and bool(platform.match.system) and system.startswith(platform.match.system)
