@@ -99,10 +99,7 @@ def shown(value: object, limit: int = 60) -> str:
     text_form = value[: limit + 1] if isinstance(value, str) else type(value).__name__
     if isinstance(value, (bool, float)) or (isinstance(value, int) and abs(value) < _MAX_INTEGER):
         text_form = str(value)
-    if text_form.isprintable():
-        printable = text_form
-    else:
-        printable = "".join(letter if letter.isprintable() else "?" for letter in text_form)
+    printable = "".join(letter if letter.isprintable() else "?" for letter in text_form)
     return printable if len(printable) <= limit else printable[:limit] + "..."
 
 

@@ -100,8 +100,11 @@ def defaults(environ: Mapping[str, str]) -> Defaults:
 def _found(environ: Mapping[str, str]) -> tuple[Path | None, tuple[str, ...]]:
     """The first file that there is, in Ansible's order, and a note about one that is not read."""
     asked, home = environ.get("ANSIBLE_CONFIG", ""), environ.get("HOME", "")
-    here, public = Path(_NAME), _is_public()
-    named = Path(asked).expanduser()
+    here, named = Path(_NAME), Path(asked).expanduser()
+    try:
+        public = bool(Path.cwd().stat().st_mode & stat.S_IWOTH)  # everyone can write to the current folder
+    except OSError:  # it was deleted
+        public = True
     places = [
         *([named / _NAME if named.is_dir() else named] if asked else ()),
         *(() if public else [here]),
@@ -111,14 +114,6 @@ def _found(environ: Mapping[str, str]) -> tuple[Path | None, tuple[str, ...]]:
     path = next((place for place in places if os.access(place, os.R_OK)), None)
     skipped = public and here.exists() and not (path and path.samefile(here))
     return path, (f"{_NAME} is not read: everyone can write to this folder",) if skipped else ()
-
-
-def _is_public() -> bool:
-    """Whether everyone can write to the current folder."""
-    try:
-        return bool(Path.cwd().stat().st_mode & stat.S_IWOTH)
-    except OSError:  # it was deleted
-        return True
 
 
 def _value(written: str) -> str:

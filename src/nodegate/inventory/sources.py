@@ -65,7 +65,13 @@ class SourceReader:
     def _texts(self, source: str) -> Iterator[Text]:
         path, parts = Path(source), ranges.split_outside_brackets(source, ",") if "," in source else ()
         if source == STDIN:
-            yield _by_its_look(_all_of(self.stdin), "<stdin>", Path.cwd())
+            if self.stdin is None:  # as in Python if the shell closed it
+                raise UsageError("there is no standard input", file=STDIN)
+            try:
+                written = self.stdin.read(strict_yaml.MAX_BYTES + 1)
+            except (OSError, ValueError) as problem:
+                raise UsageError(f"cannot be read: {problem}", file="<stdin>") from None
+            yield _by_its_look(written, "<stdin>", Path.cwd())
         elif found := named(source):
             listed = json.dumps(engine(found[0]).listing(found[1]), sort_keys=True)
             yield Text(source, listed, Path.cwd(), LISTING)
@@ -131,15 +137,6 @@ def _by_its_look(text: str, name: str, folder: Path, path: Path | None = None) -
     if len(text) > strict_yaml.MAX_BYTES:
         raise UsageError(f"larger than {strict_yaml.MAX_BYTES >> 20} MiB", file=name)
     return Text(name, text, folder, kind_of(text), path)
-
-
-def _all_of(stdin: TextIO | None) -> str:
-    if stdin is None:  # as in Python if the shell closed it
-        raise UsageError("there is no standard input", file=STDIN)
-    try:
-        return stdin.read(strict_yaml.MAX_BYTES + 1)
-    except (OSError, ValueError) as problem:
-        raise UsageError(f"cannot be read: {problem}", file="<stdin>") from None
 
 
 def kind_of(text: str) -> str:

@@ -63,14 +63,19 @@ def await_banner(sock: socket.socket | paramiko.Channel, label: str, timeout_s: 
     while True:
         piece = _receive(sock, end_s - time.monotonic())
         if piece is None:
-            raise _late(label, read, timeout_s)
+            said = f"{f'{len(read)} bytes and ' if read else ''}no SSH banner within {timeout_s:g} s"
+            step = "look at its console: its sshd accepts connections and does not serve them"
+            raise Unreachable("timeout", f"{label} sent {said}", next_step=step)
         read += piece
         if read.startswith(TURNED_AWAY) or not (piece or read):
             raise TurnedAway("dropped", f"{label} closed the connection before its SSH banner", next_step=BUSY_STEP)
         if found := BANNER.search(read):
             return Told(sock, read[found.start() :])
         if not piece or len(read) > MOST_BYTES or read.count(b"\n") >= MOST_LINES:
-            raise _no_server(label, read, ended=not piece)
+            how = f"and after {len(read)} bytes still no banner" if piece else "and ended"
+            said = shown(read[:200].decode("utf-8", "replace"), 60)
+            reason = f"{label} is not an SSH server: it sent {said} {how}"
+            raise Unreachable("dropped", reason, next_step="correct the address or port")
 
 
 def _receive(sock: socket.socket | paramiko.Channel, within_s: float) -> bytes | None:
@@ -84,16 +89,3 @@ def _receive(sock: socket.socket | paramiko.Channel, within_s: float) -> bytes |
         return None
     except OSError:
         return b""
-
-
-def _late(label: str, read: bytes, timeout_s: float) -> Unreachable:
-    step = "look at its console: its sshd accepts connections and does not serve them"
-    said = f"{f'{len(read)} bytes and ' if read else ''}no SSH banner within {timeout_s:g} s"
-    return Unreachable("timeout", f"{label} sent {said}", next_step=step)
-
-
-def _no_server(label: str, read: bytes, *, ended: bool) -> Unreachable:
-    how = "and ended" if ended else f"and after {len(read)} bytes still no banner"
-    said = shown(read[:200].decode("utf-8", "replace"), 60)
-    reason = f"{label} is not an SSH server: it sent {said} {how}"
-    return Unreachable("dropped", reason, next_step="correct the address or port")

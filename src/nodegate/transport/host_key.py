@@ -66,7 +66,10 @@ class HostKeys:
         """
         entries, blob = self.entries, key.asbytes()
         certificate = _certificate(key)
-        doubt, signer = "", _signer(certificate)
+        doubt, signer = "", None
+        if certificate is not None:
+            line = certificate.signature_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+            signer = base64.b64decode(line.split()[1])
         if revoked := next((e for e in entries if e.kind == "revoked" and e.blob in {blob, signer}), None):
             reason = f"its host key {fingerprint(blob)} is marked as revoked ({revoked.origin})"
             raise self._no("changed", reason, "the key may be stolen: generate new host keys on the node")
@@ -123,14 +126,6 @@ def _certificate(key: paramiko.PKey) -> SSHCertificate | None:
     except (ValueError, UnsupportedAlgorithm):
         return None
     return identity if isinstance(identity, SSHCertificate) else None
-
-
-def _signer(certificate: SSHCertificate | None) -> bytes | None:
-    """The public key of the authority that signed it."""
-    if certificate is None:
-        return None
-    line = certificate.signature_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-    return base64.b64decode(line.split()[1])
 
 
 def _doubt(certificate: SSHCertificate, config: HostConfig) -> str:

@@ -38,7 +38,11 @@ class Entry:
     def covers(self, name: str) -> bool:
         """Whether the line names this host (`name` in lower case, `[name]:port` for another port than 22)."""
         if self.names.startswith("|1|"):
-            return _is_hashed(name, self.names)
+            try:
+                _, _, salt, digest = self.names.split("|")
+                return hmac.digest(base64.b64decode(salt), name.encode(), "sha1") == base64.b64decode(digest)
+            except ValueError:  # the line is damaged
+                return False
         matched = False
         for pattern in self.names.lower().split(","):
             if pattern.startswith("!"):
@@ -52,15 +56,6 @@ class Entry:
 @lru_cache(maxsize=1024)
 def _wildcard(pattern: str) -> re.Pattern[str]:
     return re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."))
-
-
-def _is_hashed(name: str, hashed: str) -> bool:
-    """Whether this is the name in `|1|salt|hash`; False where the line is damaged."""
-    try:
-        _, _, salt, digest = hashed.split("|")
-        return hmac.digest(base64.b64decode(salt), name.encode(), "sha1") == base64.b64decode(digest)
-    except ValueError:
-        return False
 
 
 def parse(text: str, file: str) -> list[Entry]:
