@@ -71,10 +71,10 @@ def detect(seen: Seen, platforms: Iterable[BaselineFile]) -> Detected:
     fitting = [each for each in platforms if each.match and model in each.match.gpu_pci_ids]
     of_system = [each for each in fitting if _is_of(each, seen.system)]
     fitting = of_system or [each for each in fitting if each.match and not each.match.system]
-    count = len(seen.gpu_pci_ids)  # fewer than a platform has may be a fault, more cannot be this platform
-    fitting = [each for each in fitting if each.gpus is None or count <= each.gpus] or fitting
+    # Fewer than a platform has may be a fault, more cannot be this platform.
+    fitting = [each for each in fitting if each.gpus is None or len(seen.gpu_pci_ids) <= each.gpus] or fitting
     largest = max(fitting, key=lambda each: each.gpus or 0, default=None)
-    if largest and seen.virtual and count in _SHARES and (largest.gpus or 0) > count:
+    if largest and seen.virtual and len(seen.gpu_pci_ids) in _SHARES and (largest.gpus or 0) > len(seen.gpu_pci_ids):
         return Detected(largest.platform, part=True)
     if len(fitting) > 1:
         fitting = [each for each in fitting if each.match and each.match.nvswitch in (None, seen.nvswitch)] or fitting

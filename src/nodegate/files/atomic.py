@@ -31,12 +31,12 @@ def write_whole(path: Path, raw: bytes) -> None:
 
 
 @contextmanager
-def _replacing(path: Path, mode: str, **form: str) -> Iterator[IO[Any]]:
+def _replacing(path: Path, mode: str, **form: Any) -> Iterator[IO[Any]]:
     """A file at a temporary place until it is complete. Nothing is left there."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)
     try:
-        with temporary.open(mode, **form) as file:  # type: ignore[call-overload]
+        with temporary.open(mode, **form) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

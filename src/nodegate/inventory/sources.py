@@ -63,7 +63,7 @@ class SourceReader:
             self._add(text)
 
     def _texts(self, source: str) -> Iterator[Text]:
-        path, parts = Path(source), ranges.split_outside_brackets(source, ",") if "," in source else ()
+        path, parts = Path(source), ranges.split_outside_brackets(source, ",") if "," in source else []
         if source == STDIN:
             if self.stdin is None:  # as in Python if the shell closed it
                 raise UsageError("there is no standard input", file=STDIN)

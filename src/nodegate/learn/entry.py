@@ -55,10 +55,10 @@ def entry_of(held: Held, margins: Margins, *, source: str, note: str, known: Ent
     if not values:
         return Found(None, (f"{held.name} left out: no value above 0",))
     floor = margins.latency_floor if unit == "µs" else margins.fleet_floor
-    least = {"slow_part_min": margins.slow_part_min, "fast_part_min": margins.fast_part_min}
-    part = partial(find_split, **least, higher_is_better=higher)
+    part = partial(find_split, slow_part_min=margins.slow_part_min, fast_part_min=margins.fast_part_min)
     noise = noise_of_nodes(held.values) * median(value for value, _ in values)
-    split = part(values) or part(figures(held.values), known=noise)
+    split = part(values, higher_is_better=higher)
+    split = split or part(figures(held.values), known=noise, higher_is_better=higher)
     if split and abs(split.fast - split.slow) > floor * split.fast:
         slow, fast = f"{split.slow_nodes} nodes about {shown(split.slow, unit)}", shown(split.fast, unit)
         why = "find out first which are right"

@@ -66,7 +66,8 @@ class HostKeys:
         """
         entries, blob = self.entries, key.asbytes()
         certificate = _certificate(key)
-        doubt, signer = "", None
+        doubt = ""
+        signer: bytes | None = None  # the public key of the authority that signed the certificate
         if certificate is not None:
             line = certificate.signature_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
             signer = base64.b64decode(line.split()[1])
