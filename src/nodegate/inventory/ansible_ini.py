@@ -34,16 +34,9 @@ _WORDS = frozenset(_STATES.split())
 _SIGNS = "*~#!%$@^-"
 
 
-def read(text: str, name: str, folder: str, tree: Tree) -> None:
-    """Add the groups and hosts of an INI inventory to the tree; `name` is the file's name in messages.
+class Reader:
+    """Adds the groups and hosts of an INI inventory to the tree; `name` is the file's name in messages."""
 
-    Raises:
-        UsageError: the file is malformed, with file and line.
-    """
-    _Reader(name, folder, tree).read(text)
-
-
-class _Reader:
     def __init__(self, name: str, folder: str, tree: Tree) -> None:
         self.name, self.folder, self.tree = name, folder, tree
         self.line = 0
@@ -53,6 +46,7 @@ class _Reader:
         self.mentioned: dict[str, tuple[int, str]] = {}  # a group that must be declared in some section: line, section
 
     def read(self, text: str) -> None:
+        """Add them. Raises UsageError: the file is malformed, with file and line."""
         for self.line, raw in enumerate(text.splitlines(), start=1):
             line = raw.strip()
             if not line or line[0] in "#;":

@@ -127,7 +127,7 @@ class SourceReader:
         elif loaded:
             ansible_yaml.read(loaded, base, self.tree)
         elif given.kind == INI:
-            ansible_ini.read(given.text, name, base, self.tree)
+            ansible_ini.Reader(name, base, self.tree).read(given.text)
         else:
             ansible_ini.read_plain(given.text, name, base, self.tree, lines=given.kind != ARGUMENT)
         self.read_files.append(Source.of(name, given.text))

@@ -88,13 +88,11 @@ class _Step:
         return frozenset(by_task.get(int(each), "") if each.isdecimal() else each for each in named)
 
 
-@dataclass(eq=False)
 class _Kept:
     """The lease of a step."""
 
-    channel: PipeChannel
-    lease_s: float
-    is_silent: bool = False
+    def __init__(self, channel: PipeChannel, lease_s: float) -> None:
+        self.channel, self.lease_s, self.is_silent = channel, lease_s, False
 
     def beat(self) -> None:
         self.channel.send(SIGN, 0.0)
