@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +36,7 @@ PODS = {"kubernetes": "nodegate.engines.kubernetes.members"}
 
 def engine(name: str) -> Engine:
     """The engine of this name, which must be one of `ENGINES`."""
-    found: Engine = import_module(ENGINES[name]).ENGINE
-    return found
+    return cast("Engine", import_module(ENGINES[name]).ENGINE)
 
 
 def named(source: str) -> tuple[str, list[str]] | None:
@@ -55,8 +54,7 @@ def pods_of(source: str) -> Sequence[Member] | None:
         UsageError: the engine does not answer, or knows no such job.
     """
     name, words = named(source) or ("", [])
-    found: Sequence[Member] | None = import_module(PODS[name]).members_of(words) if name in PODS else None
-    return found
+    return cast("Sequence[Member]", import_module(PODS[name]).members_of(words)) if name in PODS else None
 
 
 def job_here() -> Job:
@@ -66,5 +64,4 @@ def job_here() -> Job:
         UsageError: it is in none.
     """
     here = import_module("nodegate.engines.slurm.allocation")  # the only scheduler with jobs of many nodes so far
-    found: Job = here.Allocation.here()
-    return found
+    return cast("Job", here.Allocation.here())

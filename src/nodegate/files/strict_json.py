@@ -17,10 +17,7 @@ def loads(
         ValueError: it is not JSON, or an object has a key twice.
         RecursionError: it nests too deep.
     """
-    value: object = json.loads(
-        written, parse_constant=parse_constant, parse_float=parse_float, object_pairs_hook=_each_once
-    )
-    return value
+    return json.loads(written, parse_constant=parse_constant, parse_float=parse_float, object_pairs_hook=_each_once)
 
 
 def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -82,13 +82,10 @@ def ports(given: Given) -> tuple[int, ...]:
     written = names(given.value)
     if not written and given.value not in (None, "", [], ()):
         raise given.wrong(": must be a TCP port or a list of them", hint)
-    found = []
     for each in written:
-        number = port_number(each)
-        if number is None:
+        if port_number(each) is None:
             raise given.wrong(f": {shown(each)} is not a TCP port", hint)
-        found.append(number)
-    return tuple(found)
+    return tuple(map(int, written))
 
 
 def first_port(given: Given, *, last: int) -> int | None:

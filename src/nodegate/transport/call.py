@@ -238,16 +238,12 @@ class Call:
             return known
         said = said or printable(self._frames.noise)
         reason = f"{self._python} did not start there (exit {status}{': ' + said if said else ''})"
-        if not self._is_missing(status, said):
+        # A shell, or a Python that is too old, says so; other words are those of what the login runs.
+        is_named = self._python in said and NO_PYTHON.search(said)
+        if not (is_named or "needs Python 3.6" in said if said else status in (126, 127)):
             return self._unreachable("configuration", reason, self._session.login_step)
         step = "install python3 (3.6 or newer) on it, or name it with ansible_python_interpreter in the inventory"
         return self._unreachable("no-python", reason, step)
-
-    def _is_missing(self, status: int, said: str) -> bool:
-        """Whether a shell, or a Python that is too old, says so; other words are those of what the login runs."""
-        if not said:
-            return status in (126, 127)
-        return "needs Python 3.6" in said or (self._python in said and NO_PYTHON.search(said) is not None)
 
     def _no_sudo(self, said: str) -> Unreachable:
         if f"{self._python}: command not found" in said:

@@ -7,6 +7,8 @@ from nodegate.engines.engine import BUSY, Engine, Reach
 from nodegate.engines.kubernetes import cluster, expected
 from nodegate.engines.kubernetes.api import Refused, connect
 from nodegate.engines.kubernetes.cluster import KubeNode
+from nodegate.engines.kubernetes.hold import KubernetesHold
+from nodegate.engines.kubernetes.members import members_of
 from nodegate.errors import UsageError
 from nodegate.node import Node
 from nodegate.scheduler.hold import Holder
@@ -27,8 +29,6 @@ class Kubernetes:
         words = ",".join(asked)
         if not words.startswith("job:"):
             return _listing(words)
-        from nodegate.engines.kubernetes.members import members_of  # noqa: PLC0415 - few inventories are those of jobs
-
         return _listing("", [pod.node for pod in members_of(asked)])
 
     def reach(self, nodes: Sequence[Node]) -> Reach:
@@ -39,8 +39,6 @@ class Kubernetes:
 
     def holder(self, nodes: Sequence[Node]) -> Holder:
         """By a taint and a pod on each."""
-        from nodegate.engines.kubernetes.hold import KubernetesHold  # noqa: PLC0415 - only a load holds nodes
-
         return KubernetesHold({node.name: node.name for node in nodes})
 
     def obstacles(self, _nodes: Sequence[Node]) -> tuple[()]:

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nodegate.causes.lines import worst_in_short
@@ -44,11 +44,9 @@ class Word:
     has_passed: bool = False
 
 
-def words(report: Report, valid_s: float, now_s: float) -> Iterator[Word]:
+def words(report: Report, valid_s: float, now_s: float) -> list[Word]:
     """What a run says of its nodes, worst first; of all of them `UNKNOWN` once it is older than `valid_s`."""
-    is_old = now_s - report.run.started_epoch_s > valid_s
-    for node in report.nodes:
-        yield _word(report, node, is_old=is_old)
+    return [_word(report, node, is_old=now_s - report.run.started_epoch_s > valid_s) for node in report.nodes]
 
 
 def _word(report: Report, node: NodeReport, *, is_old: bool) -> Word:
