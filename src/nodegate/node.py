@@ -9,6 +9,7 @@ from nodegate.errors import UsageError
 from nodegate.node_settings import table
 from nodegate.node_settings.table import NodeSettings
 
+HostKeyMode = Literal["strict", "accept-new", "off"]
 TransportName = str  # ssh, ssh-binary, local, replay, command, or the name of an engine (nodegate.engines)
 
 
@@ -30,7 +31,7 @@ class Connection:
     python: str = "python3"
     connect_timeout_s: float = 15.0
     retries: int = 3
-    host_keys: Literal["strict", "accept-new", "off"] | None = None
+    host_keys: HostKeyMode | None = None
     lock: str = "/run/lock/nodegate.lock"  # on the node: two runs never measure it at the same time
     recordings: str = ""  # transport `replay`: the folder that holds <node>/facts.json
     command: tuple[str, ...] = ()  # transport `command`: the words before those of the program on the node

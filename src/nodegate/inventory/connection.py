@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from nodegate.engines.registry import ENGINES
 from nodegate.errors import UsageError
@@ -17,16 +16,15 @@ from nodegate.inventory.known_variables import is_secret, probably_meant
 from nodegate.inventory.names import ADDRESS, NUMBER, USER
 from nodegate.inventory.tree import Host
 from nodegate.inventory.variables import Variables
-from nodegate.node import Connection, TransportName
+from nodegate.node import Connection, HostKeyMode, TransportName
 from nodegate.node_settings.table import PREFIX
 
-HostKeys = Literal["strict", "accept-new", "off"]
 LIKE_SSH = ("smart", "paramiko", "paramiko_ssh")
 OWN_TRANSPORTS = ("ssh", "ssh-binary", "local", "replay", "command")
 TRANSPORTS = {**{each: each for each in (*OWN_TRANSPORTS, *ENGINES)}, **dict.fromkeys(LIKE_SSH, "ssh")}
 NO_LEASE = frozenset({"ssh", "ssh-binary", "local", "replay"})  # their end is the end of what runs there
 LEASE_S, LEASE_LEAST_S = 30, 15
-HOST_KEYS: dict[str, HostKeys] = {"strict": "strict", "accept-new": "accept-new", "off": "off"}
+HOST_KEYS: dict[str, HostKeyMode] = {"strict": "strict", "accept-new": "accept-new", "off": "off"}
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1"})
 _HERE = re.compile(r"127(?:\.\d{1,3}){3}|localhost[46]|localhost\.localdomain|ip6-(?:localhost|loopback)", re.ASCII)
 
@@ -202,7 +200,7 @@ class _Reader:
             raise self._wrong(("nodegate_command",), "", f"it has {match[0]}, and {name} is not set", f"set {name}")
         return value
 
-    def host_keys(self) -> HostKeys | None:
+    def host_keys(self) -> HostKeyMode | None:
         """How to treat an unknown host key; None: as on the command line."""
         asked = self.text("nodegate_host_keys")
         if self.variables.values.get("nodegate_host_keys") is False:  # YAML reads an unquoted `off` as false

@@ -26,10 +26,6 @@ class Layer:
     line: int = 0
     lines: Mapping[str, int] = field(default_factory=dict)
 
-    def wrong(self, variable: str, message: str, hint: str = "") -> UsageError:
-        """The error to raise about one of these variables."""
-        return UsageError(message, file=self.file, line=self.lines.get(variable, self.line), hint=hint)
-
 
 @dataclass
 class Host:

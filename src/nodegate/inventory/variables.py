@@ -56,7 +56,8 @@ class Variables:
 
     def wrong(self, name: str, message: str, hint: str = "") -> UsageError:
         """The error to raise about one of the variables, with the place that sets it."""
-        return self.layer(name).wrong(name, f"{dotted((self.host.name, name))}: {message}", hint)
+        layer, said = self.layer(name), f"{dotted((self.host.name, name))}: {message}"
+        return UsageError(said, file=layer.file, line=layer.lines.get(name, layer.line), hint=hint)
 
     def origin(self, name: str) -> str:
         """The `file:line` that sets this variable."""

@@ -18,12 +18,12 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from nodegate.errors import Unreachable
+from nodegate.node import HostKeyMode
 from nodegate.records.taken_key import NEW, UNVERIFIED, TakenKey
 from nodegate.transport import known_hosts
 from nodegate.transport.known_hosts import Entry, fingerprint
 from nodegate.transport.ssh_config import HostConfig
 
-Mode = Literal["strict", "accept-new", "off"]
 PLAIN = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 ALGORITHMS = {kind: (kind,) for kind in PLAIN} | {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 CERTIFICATE = "-cert-v01@openssh.com"
@@ -35,7 +35,7 @@ class HostKeys:
     """What is known of one host, and what to do about an unknown key."""
 
     config: HostConfig
-    mode: Mode
+    mode: HostKeyMode
     accept_into: Path | None
 
     @cached_property

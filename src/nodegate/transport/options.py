@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
+from nodegate.node import HostKeyMode
 from nodegate.transport.jump_hosts import JumpHosts
 from nodegate.transport.turns import Turns
 
@@ -23,16 +23,14 @@ class Options:
         turns: how many connections may begin at once, where a server does not take all.
     """
 
-    host_keys: Literal["strict", "accept-new", "off"] | None = None
+    host_keys: HostKeyMode | None = None
     known_hosts: Path | None = None
     ssh_config: Path | None = None
     answer_s: float = 60.0  # python3 may be on a slow file system
     jump_hosts: JumpHosts = field(default_factory=JumpHosts, compare=False, repr=False)
     turns: Turns = field(default_factory=Turns, compare=False, repr=False)
 
-    def host_key_mode(
-        self, *own: Literal["strict", "accept-new", "off"] | None
-    ) -> Literal["strict", "accept-new", "off"]:
+    def host_key_mode(self, *own: HostKeyMode | None) -> HostKeyMode:
         """What to do about an unknown host key; `own` is what the node's own settings say, the first one wins."""
         if self.host_keys == "strict":
             return "strict"

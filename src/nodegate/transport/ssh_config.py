@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
 
 from nodegate.errors import Unreachable
 from nodegate.files.bounded import read_whole
+from nodegate.node import HostKeyMode
 
 SSH_FLAGS = "1246AaCfGgKkMNnqsTtVvXxYyB:b:c:D:E:e:F:I:i:J:L:l:m:O:o:P:p:Q:R:S:W:w:"  # getopt string of ssh(1)
 MOST_CONFIG_BYTES = 16 << 20
 RESOLVE_S = 15.0  # `Match exec` may run programs
 SAFE_NAME = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]*")
 SAFE_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*\$?")
-HOST_KEY_MODES: dict[str, Literal["accept-new", "off"]] = {"accept-new": "accept-new", "false": "off", "off": "off"}
+HOST_KEY_MODES: dict[str, HostKeyMode] = {"accept-new": "accept-new", "false": "off", "off": "off", "no": "off"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class HostConfig:
     proxy_jump: tuple[str, ...] = ()
     proxy_command: str = ""
     known_hosts_files: tuple[str, ...] = ()
-    host_keys: Literal["accept-new", "off"] | None = None
+    host_keys: HostKeyMode | None = None
     host_key_alias: str = ""
     connect_timeout_s: float | None = None
     address_family: str = "any"
@@ -187,7 +187,7 @@ def _config(host: str, values: Mapping[str, list[str]], options: Sequence[tuple[
         proxy_jump=tuple(hop for hop in first("proxyjump").split(",") if hop),
         proxy_command=re.sub(r"%(.)", lambda m: tokens.get(m[1], m[0]), command),
         known_hosts_files=tuple(expand(p) for p in known if p.lower() != "none"),
-        host_keys=HOST_KEY_MODES.get({"no": "off"}.get(mode := first("stricthostkeychecking").lower(), mode)),
+        host_keys=HOST_KEY_MODES.get(first("stricthostkeychecking").lower()),
         host_key_alias=first("hostkeyalias"),
         connect_timeout_s=float(timeout) if timeout.isdigit() and int(timeout) else None,
         address_family=first("addressfamily", "any"),
