@@ -1,23 +1,38 @@
 """Files that are complete or absent: written under another name, then renamed."""
 
+import io
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 
-def replacing(path: Path) -> AbstractContextManager[IO[str]]:
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[str]]:
     """A text file (UTF-8, newlines as written) that replaces `path` if the block ends without an exception.
 
     Half of a character (from undecodable bytes) is written as a backslash escape, which JSON reads back unchanged.
     """
-    return _replacing(path, "x", encoding="utf-8", errors="backslashreplace", newline="")
+    with replacing_bytes(path) as raw:
+        file = io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", newline="")
+        yield file
+        file.flush()
 
 
-def replacing_bytes(path: Path) -> AbstractContextManager[IO[bytes]]:
+@contextmanager
+def replacing_bytes(path: Path) -> Iterator[IO[bytes]]:
     """A file of bytes that replaces `path` if the block ends without an exception; it is on disk then."""
-    return _replacing(path, "xb")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, raw: bytes) -> None:
@@ -28,18 +43,3 @@ def write_whole(path: Path, raw: bytes) -> None:
     """
     with replacing_bytes(path) as file:
         file.write(raw)
-
-
-@contextmanager
-def _replacing(path: Path, mode: str, **form: Any) -> Iterator[IO[Any]]:
-    """A file at a temporary place until it is complete. Nothing is left there."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)
-    try:
-        with temporary.open(mode, **form) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

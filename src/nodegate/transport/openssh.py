@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 from nodegate.errors import Unreachable
@@ -65,9 +65,9 @@ def open_openssh(node: Node, options: Options) -> OpenSshSession:
     config = host_config(node, options)
     words = _words(node, options, config, program)
 
-    way, once = way_to(config, by_ssh=True), partial(_Master.open, node, words)
+    way, retries = way_to(config, by_ssh=True), node.connection.retries
     within_s = LIMIT_TIMES * node.connection.connect_timeout_s
-    master = options.turns.take(way, once, retries=node.connection.retries, within_s=within_s)
+    master = options.turns.take(way, lambda: _Master.open(node, words), retries=retries, within_s=within_s)
     return OpenSshSession(node, master, options.answer_s)
 
 
