@@ -86,8 +86,7 @@ class Baseline:
         Raises:
             NotJudged: there is none: an absent limit is never a pass.
         """
-        found = self.find(key)
-        if found is None:
+        if (found := self.find(key)) is None:
             part = f"{PART_OF} {self.platform}; nodegate_gpus says how many GPUs it has" if self.is_part else ""
             whose = f"platform {self.platform}" if self.platform else self.reason
             raise NotJudged(f"no limit {key} for {part or whose}")

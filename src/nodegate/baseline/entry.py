@@ -90,8 +90,7 @@ class Entry:
         """
         differences = []
         for each in self.variants or (self,):
-            found = difference(each.parameters, conditions)
-            if not found:
+            if not (found := difference(each.parameters, conditions)):
                 return each
             differences.append(found)
         return "; ".join(dict.fromkeys(differences))

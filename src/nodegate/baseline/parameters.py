@@ -27,8 +27,7 @@ def shown(parameters: Mapping[str, object]) -> str:
 
 def _one(name: str, wanted: object, conditions: Mapping[str, str]) -> str:
     condition = name.removesuffix(AT_LEAST)
-    measured = conditions.get(condition)
-    if measured is None:
+    if (measured := conditions.get(condition)) is None:
         return f"stored for {condition} {_words(name, wanted)}, but the measurement does not report its {condition}"
     if name.endswith(AT_LEAST):
         number = _number(measured)

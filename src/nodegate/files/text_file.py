@@ -47,8 +47,7 @@ def _neighbours(path: Path) -> str:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint for an unknown word: the nearest known one, else the known ones (at most 12)."""
     words = sorted(known)
-    near = get_close_matches(word, words, n=3, cutoff=0.7)
-    if near:
+    if near := get_close_matches(word, words, n=3, cutoff=0.7):
         return f"did you mean {' or '.join(near)}?"
     return f"known: {some(words, 12)}" if words else ""
 

@@ -112,16 +112,14 @@ class Reader:
         if not equals or not key:
             raise self._wrong(f"[{self.group.name}:vars]: {shown(line)} is not key=value")
         if key == "ansible_group_priority":
-            found = priority(literal(value))
-            if found is None:
+            if (found := priority(literal(value))) is None:
                 raise self._wrong("ansible_group_priority must be a whole number")
             self.group.priority = found
             return
         self.variables[key], self.lines[key] = value_of(key, value), self.line
 
     def _child(self, line: str) -> None:
-        match = _GROUP_LINE.fullmatch(line)
-        if match is None:
+        if (match := _GROUP_LINE.fullmatch(line)) is None:
             what = f"[{self.group.name}:children]: {shown(line)} is not a valid group name"
             raise self._wrong(what, "write one group per line")
         child = self.tree.add_group(match["group"], self.name, self.line)

@@ -16,8 +16,7 @@ def read(loaded: Loaded, folder: str, tree: Tree) -> None:
     Raises:
         UsageError: the file is malformed, with file and line.
     """
-    top = loaded.value
-    if top is None:
+    if (top := loaded.value) is None:
         return
     if not isinstance(top, dict):
         hint = "begin with `all:`, then `hosts:` below it; for one name per line write no dashes"
@@ -88,8 +87,7 @@ class _Reader:
     def _variables(self, group: Group, entries: dict[object, object], path: Path) -> None:
         values = dict(entries)
         if "ansible_group_priority" in values:
-            found = priority(values.pop("ansible_group_priority"))
-            if found is None:
+            if (found := priority(values.pop("ansible_group_priority"))) is None:
                 where = (*path, "ansible_group_priority")
                 raise self.loaded.wrong(f"{dotted(where)} must be a whole number", where)
             group.priority = found
@@ -99,7 +97,6 @@ class _Reader:
     def _layer(self, body: dict[object, object], path: Path) -> Layer:
         for name in body:
             if not isinstance(name, str):
-                where = (*path, name)
-                raise self.loaded.wrong(f"{dotted(path)}: the variable name {name} is not text", where)
+                raise self.loaded.wrong(f"{dotted(path)}: the variable name {name} is not text", (*path, name))
         lines = self.loaded.lines(body)
         return Layer(body, self.loaded.name, self.folder, self.loaded.line(path), lines)  # type: ignore[arg-type]

@@ -116,8 +116,7 @@ class _Reader:
 
     def whole_number(self, least: int, most: int, *names: str, env: str = "") -> int | None:
         """As `text`, a whole number within these bounds; None when it is not set."""
-        text = self.text(*names, env=env)
-        if not text:
+        if not (text := self.text(*names, env=env)):
             return None
         if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) or not least <= int(text) <= most:
             raise self._wrong(names, env, f"{shown(text)} is not a whole number from {least} to {most}")
@@ -125,8 +124,7 @@ class _Reader:
 
     def seconds(self, name: str, default: float, *, env: str = "") -> float:
         """As `text`, a time limit in seconds."""
-        text = self.text(name, env=env)
-        if not text:
+        if not (text := self.text(name, env=env)):
             return default
         if not re.fullmatch(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", text, re.ASCII) or not 0 < float(text) <= 3600:
             raise self._wrong((name,), env, f"{shown(text)} is not a number of seconds from 0 to 3600")
@@ -143,8 +141,7 @@ class _Reader:
 
     def transport(self, *, means_here: bool) -> TransportName:
         """The transport that ansible_connection names; a bare localhost is this machine itself, if that was meant."""
-        asked = self.text("ansible_connection")
-        if not asked:
+        if not (asked := self.text("ansible_connection")):
             told = self.variables.last("ansible_host", "ansible_ssh_host", "ansible_port", "ansible_ssh_port")
             return "ssh" if told else self._where(self.variables.host, means_here=means_here)
         name = asked.removeprefix("ansible.builtin.")
@@ -185,8 +182,7 @@ class _Reader:
 
     def command(self) -> tuple[str, ...]:
         """The words of nodegate_command, with {node}, {pod} and {job} replaced; other braces are left as they are."""
-        found = self.words("nodegate_command")
-        if not found:
+        if not (found := self.words("nodegate_command")):
             step = "for example nodegate_command: podman exec -i {node}"
             raise self.variables.wrong("ansible_connection", "command needs nodegate_command", step)
         return tuple(_PLACE.sub(self._place, word) for word in found)
@@ -195,8 +191,7 @@ class _Reader:
         if match[1] == "node":
             return self.matching(ADDRESS, "an address", "ansible_host", "ansible_ssh_host") or self.variables.host.name
         name = f"{PREFIX}{match[1]}"
-        value = self.matching(ADDRESS, "a name", name)
-        if not value:
+        if not (value := self.matching(ADDRESS, "a name", name)):
             raise self._wrong(("nodegate_command",), "", f"it has {match[0]}, and {name} is not set", f"set {name}")
         return value
 
@@ -215,8 +210,7 @@ class _Reader:
 
     def recordings(self) -> str:
         """The absolute path of the folder of recordings, relative to the inventory that names it."""
-        text = self.text("nodegate_recordings")
-        if not text:
+        if not (text := self.text("nodegate_recordings")):
             hint = "set it to the folder that holds <node>/facts.json"
             raise self.variables.wrong("ansible_connection", "replay needs nodegate_recordings", hint)
         return os.path.normpath(Path(self.variables.layer("nodegate_recordings").folder or ".").absolute() / text)
@@ -240,7 +234,6 @@ class _Reader:
         return text
 
     def _wrong(self, names: tuple[str, ...], env: str, message: str, hint: str = "") -> UsageError:
-        name = self.variables.last(*names)
-        if name:
+        if name := self.variables.last(*names):
             return self.variables.wrong(name, message, hint)
         return self.defaults.wrong(env or names[0], message, hint)

@@ -25,8 +25,7 @@ def ask(path: Path, why: str, environ: Mapping[str, str]) -> str:
     Raises:
         UsageError: there is no ansible-inventory on PATH, it fails, or it takes longer than 120 s.
     """
-    program = shutil.which(PROGRAM, path=environ.get("PATH", ""))
-    if program is None:
+    if (program := shutil.which(PROGRAM, path=environ.get("PATH", ""))) is None:
         hint = f"install ansible-core, so that {PROGRAM} is on PATH, or save its output: {PROGRAM} -i X --list > X.json"
         raise UsageError(f"{why}, which needs {PROGRAM}", file=str(path), hint=hint)
     argv = [program, "-i", str(path.absolute()), "--list"]

@@ -61,8 +61,7 @@ class _Finder:
         """`partly`: some names of a hostlist may be missing, but not all."""
         if term in self._hosts:
             return (term,)
-        found = self._by_name(term)
-        if found is None:
+        if (found := self._by_name(term)) is None:
             found = self._hostlist(term, partly=partly) if "[" in term else ()
         if not found and term not in self._groups:
             raise self._nothing(term)

@@ -55,8 +55,7 @@ def _bracket(inner: str, pattern: str) -> list[str]:
         return _numbers(numbers["low"] or "0", numbers["high"], _step(numbers["step"], pattern), pattern)
     names: list[str] = []
     for part in inner.split(","):
-        span = _DASHES.fullmatch(part.strip())
-        if span is None:
+        if (span := _DASHES.fullmatch(part.strip())) is None:
             hint = "write gpu[001-128,130] or gpu[001:128] or [a:c]"
             raise UsageError(f"{shown(pattern)}: [{inner[:60]}] is not a range", hint=hint)
         names += _numbers(span["low"], span["high"] or span["low"], 1, pattern)

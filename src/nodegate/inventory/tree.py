@@ -88,8 +88,7 @@ class Tree:
         entry: dict[str, object] = {"ansible_port": written.port, "ansible_user": written.user}
         own = Layer({key: value for key, value in entry.items() if value}, layer.file, layer.folder, layer.line)
         for name in written.names:
-            host = self.hosts.get(name)
-            if host is None:
+            if (host := self.hosts.get(name)) is None:
                 if len(self.hosts) >= MAX_NAMES:
                     raise UsageError(f"more than {MAX_NAMES} hosts", file=layer.file, line=layer.line)
                 host = self.hosts[name] = Host(name, layer.file, layer.line)

@@ -116,8 +116,7 @@ class VarFiles:
         """
         if not self._entries[kind]:
             return ()
-        found = self._known.get((kind, name))
-        if found is None:
+        if (found := self._known.get((kind, name))) is None:
             files = self._files(kind, name)
             found = self._known[kind, name] = tuple(layer for file in files for layer in self._read(file))
         return found
@@ -190,8 +189,7 @@ class Merger:
         return Variables(host, _merged(own, values) if own else values, (*layers, *own))
 
     def _of_groups(self, names: tuple[str, ...]) -> tuple[Mapping[str, object], tuple[Layer, ...]]:
-        found = self._by_groups.get(names)
-        if found is None:
+        if (found := self._by_groups.get(names)) is None:
             within = self._tree.ancestors(names or [UNGROUPED])
             groups = [self._tree.groups[name] for name in within if name != ALL]
             groups.sort(key=lambda group: (group.depth, group.priority, group.name))

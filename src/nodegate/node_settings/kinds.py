@@ -136,8 +136,7 @@ def _gap(given: Given, claim: str, entry: object, example: str) -> Gap:
     for word in words:
         if not isinstance(entry.get(word), str) or not entry[word].strip():
             raise given.wrong(f": {claim} has no {word}", "every gap that is signed for needs one")
-    expires = day(entry["expires"])
-    if expires is None:
+    if (expires := day(entry["expires"])) is None:
         message = f": {claim}: expires must be a day, not {entry['expires'][:60]!r}"
         raise given.wrong(message, "write it as 2026-12-31")
     return Gap(entry["reason"], entry["owner"], expires)

@@ -48,11 +48,7 @@ class ClassRule:
     days: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what no calendar or share has.
-
-        Raises:
-            ValueError: there is such a number.
-        """
+        """Refuse what no calendar or share has. Raises ValueError."""
         if not (0 <= self.days <= MOST_DAYS and self.may_fail_percent >= 0):
             raise ValueError(f"{self.days} days, {self.may_fail_percent} %")
 

@@ -30,8 +30,7 @@ def job_of(written: str) -> Job:
     Raises:
         UsageError: Slurm did not answer, does not know it, or it runs nowhere.
     """
-    match = _ID.fullmatch(written)
-    if match is None:
+    if (match := _ID.fullmatch(written)) is None:
         raise UsageError(f"--job {written}: not the number of a job")
     try:
         printed = answer("squeue", "-h", "-j", match[1], "-o", "%A|%T|%N", limit_s=LIMIT_S)

@@ -61,8 +61,7 @@ def await_banner(sock: socket.socket | paramiko.Channel, label: str, timeout_s: 
     """
     end_s, read = time.monotonic() + timeout_s, b""
     while True:
-        piece = _receive(sock, end_s - time.monotonic())
-        if piece is None:
+        if (piece := _receive(sock, end_s - time.monotonic())) is None:
             said = f"{f'{len(read)} bytes and ' if read else ''}no SSH banner within {timeout_s:g} s"
             step = "look at its console: its sshd accepts connections and does not serve them"
             raise Unreachable("timeout", f"{label} sent {said}", next_step=step)

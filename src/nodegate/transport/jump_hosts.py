@@ -120,8 +120,7 @@ def _client(hop: _Hop, config: HostConfig, dial: Callable[[HostConfig], Client],
 def jump_config(target: HostConfig, depth: int = 0) -> HostConfig:
     """The last jump host before the target, resolved as ssh does: its own configuration, and the hops before it."""
     spec, before = target.proxy_jump[-1], target.proxy_jump[:-1]
-    match = HOP.fullmatch(spec)
-    if match is None:
+    if (match := HOP.fullmatch(spec)) is None:
         raise misconfigured(target.host, f"{spec!r} is not a valid jump host", "write ProxyJump as [user@]host[:port]")
     host, port = match["ip6"] or match["host"], match["port"]
     words = ["-F", target.ssh_config] if target.ssh_config else []

@@ -65,8 +65,7 @@ def parse(text: str, file: str) -> list[Entry]:
         words = line.split()
         kind: Kind = "host"
         if words and words[0].startswith("@"):
-            marker = MARKERS.get(words.pop(0))
-            if marker is None:
+            if (marker := MARKERS.get(words.pop(0))) is None:
                 continue
             kind = marker
         if len(words) < 3 or words[0].startswith("#"):

@@ -59,8 +59,7 @@ SAID = (
 
 def open_openssh(node: Node, options: Options) -> OpenSshSession:
     """Start the master connection and wait until it is logged in. Raises Unreachable."""
-    program = shutil.which("ssh")
-    if program is None:
+    if (program := shutil.which("ssh")) is None:
         raise misconfigured(node.name, "ssh is not installed on this machine", "install openssh-client")
     config = host_config(node, options)
     words = _words(node, options, config, program)

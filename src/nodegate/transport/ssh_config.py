@@ -87,8 +87,7 @@ def resolve(host: str, words: tuple[str, ...]) -> HostConfig:
     """
     options = _check(host, words)
     program = shutil.which("ssh")
-    values = _ask_ssh(program, host, words) if program else _ask_paramiko(host, options)
-    return _config(host, values, options)
+    return _config(host, _ask_ssh(program, host, words) if program else _ask_paramiko(host, options), options)
 
 
 def _check(host: str, words: Sequence[str]) -> list[tuple[str, str]]:

@@ -51,8 +51,7 @@ def members(api: Api, written: str) -> list[Member]:
     Raises:
         UsageError: the name is none, no pod has it, two jobs do, or the server did not say.
     """
-    named = _NAME.fullmatch(written)
-    if named is None:
+    if (named := _NAME.fullmatch(written)) is None:
         raise UsageError(f"{written[:100]}: not the name of a job", hint="kubernetes:job:NAMESPACE/NAME, or NAME alone")
     space, name = named[1] or "", named[2]
     try:

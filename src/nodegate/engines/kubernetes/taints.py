@@ -38,8 +38,7 @@ def unfit(api: Api, name: str, value: str, percent: float) -> tuple[bool, str]:
     """Taint a node as unfit unless too many are; whether anything was changed, and why it was not."""
 
     def wanted(node: KubeNode, nodes: Iterable[KubeNode]) -> Wanted:
-        own = node.taint(UNFIT)
-        if own:
+        if own := node.taint(UNFIT):
             return "" if own.value == value else with_taint(node, UNFIT, value)
         return too_many(nodes, node, percent) or with_taint(node, UNFIT, value)
 

@@ -90,8 +90,7 @@ def why_not(word: Word, node: KubeNode) -> str:
 
 def is_change(word: Word, node: KubeNode) -> bool:
     """Whether the node's condition says something else, or nothing yet."""
-    now = node.conditions.get(CONDITION, {})
-    return any(now.get(key) != value for key, value in _said(word).items())
+    return any(node.conditions.get(CONDITION, {}).get(key) != value for key, value in _said(word).items())
 
 
 def condition(word: Word, node: KubeNode, now_s: float) -> Mapping[str, object] | None:

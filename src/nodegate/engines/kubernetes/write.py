@@ -41,8 +41,7 @@ class Writer:
         """
         known = {node.name: node for node in cluster.nodes(self._api)}
         for word in words:
-            node = known.get(word.node)
-            if node is None:
+            if (node := known.get(word.node)) is None:
                 yield Done(word.node, LEFT, "the cluster has no node of this name")
             elif said := verdict.why_not(word, node):
                 yield Done(word.node, LEFT, f"left alone: {said}")
@@ -51,8 +50,7 @@ class Writer:
                 yield from self._taint(word, node)
 
     def _condition(self, word: Word, node: KubeNode) -> Iterator[Done]:
-        body = verdict.condition(word, node, time.time())
-        if body is None:
+        if (body := verdict.condition(word, node, time.time())) is None:
             return
         path = f"/api/v1/nodes/{node.name}/status"
         yield from self._try(WRITTEN, word, lambda: bool(self._api.call("PATCH", path, body=body, kind=STRATEGIC)))

@@ -148,5 +148,4 @@ def _input(marker: str, request: Request, connection: Connection) -> bytes:
     source, given = node_source("framed").encode(), request.encode()
     argv = guard_argv(connection.python, as_root=request.as_root, lease_s=connection.lease_s)
     asked = {"argv": argv, "bytes": len(given), "marker": marker, "lease_s": connection.lease_s}
-    head = json.dumps(asked).encode()
-    return bundle(source, head, given)
+    return bundle(source, json.dumps(asked).encode(), given)

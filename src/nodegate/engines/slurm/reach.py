@@ -73,8 +73,7 @@ class SlurmReach(SlurmHold):
 
     def give_back(self) -> str:
         """See `Holder`."""
-        why = super().give_back()
-        if not why:
+        if not (why := super().give_back()):
             BEAT.leave(self)
             for sign in self._signs:
                 sign.kill()  # its jobs are gone
@@ -161,8 +160,7 @@ class SlurmReach(SlurmHold):
             options = [f"--{key}={value}" for key, value in asked.items()]
             job = slurm_says("sbatch", *words, *options, environ=own_environ()).strip().partition(";")[0]
             BEAT.keep(self)
-            why = _starts(job, ended)
-            if why:
+            if why := _starts(job, ended):
                 slurm_says("scancel", job)
         except NoAnswer as refusal:
             return str(refusal)
