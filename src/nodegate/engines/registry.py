@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # Each module has ENGINE, an `Engine`. Imported where a node is reached that way, and not before.
 ENGINES: dict[str, str] = {
     "kubernetes": "nodegate.engines.kubernetes.engine",
-    "slurm": "nodegate.engines.slurm.engine",
+    "slurm": "nodegate.engines.slurm.nodes",
 }
 SCHEDULER = "slurm"  # where nodes are reached in no engine's way
 # How jobs are kept from nodes: a line for a shell with their names in one word or in several, and what to know first.

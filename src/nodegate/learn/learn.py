@@ -1,8 +1,10 @@
 """A baseline file from what the good nodes of a run measured: for review, with the source of each number."""
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from nodegate.baseline import baseline_file
 from nodegate.baseline.entry import Entry
@@ -10,10 +12,9 @@ from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.inventory.hostlist import natural
 from nodegate.learn.entry import Held, entry_of
-from nodegate.learn.text import baseline_text
 from nodegate.metric import Metric
 from nodegate.numbers.comparison import HINTS, Margins
-from nodegate.text import some
+from nodegate.text import some, visible
 
 _TOLD_MOST = 6  # limits that the remark names, those that find least first
 _TOLD = ("driver version", "CUDA driver version", "GPU VBIOS", "fabric manager version", "NCCL version", "kernel")
@@ -104,7 +105,7 @@ def _of_platform(  # noqa: PLR0917 - one caller
     if not entries:
         raise UsageError(f"nothing to learn for {platform}: {'; '.join(remarks[1:])}")
     remarks += _allows(least, len(nodes), margins)
-    text = baseline_text(platform, entries, remarks)
+    text = _text(platform, entries, remarks)
     baseline_file.parse(strict_yaml.load(text, f"the baseline learned for {platform}"))  # it must load again
     return Learned(platform, len(nodes), tuple(entries), tuple(remarks), text)
 
@@ -189,3 +190,60 @@ def _difference(of_node: dict[str, set[Conditions]]) -> str:
             each = (f"{value} on {some(sorted(nodes), _NODES_NAMED)}" for value, nodes in values.items())
             said.append(f"{condition} " + " and ".join(each))
     return "; ".join(said)
+
+
+def _text(platform: str, entries: Sequence[Entry], remarks: Iterable[str]) -> str:
+    """The file: the remarks as comments, then one entry per key; several entries of one key become its variants.
+
+    Every text is quoted and every number plain, so that it reads back unchanged.
+    """
+    lines = [f"# {_plain(remark)}" for remark in remarks]
+    lines += [f"platform: {_quoted(platform)}", "limits:"]
+    for key, several in groupby(sorted(entries, key=lambda entry: entry.key), key=lambda entry: entry.key):
+        lines += _of_key(key, list(several))
+    return "\n".join(lines) + "\n"
+
+
+def _of_key(key: str, entries: Sequence[Entry]) -> list[str]:
+    first = entries[0]
+    shared = [f"  {key}:", f"    unit: {_quoted(first.unit)}", f"    direction: {first.direction}"]
+    if first.peak is not None:
+        shared.append(f"    peak: {_number(first.peak)}")
+    if len(entries) == 1:
+        return shared + _own(first, "    ")
+    listed = [_own(entry, "        ") for entry in entries]
+    return [*shared, "    variants:", *(line for own in listed for line in ("      - " + own[0].lstrip(), *own[1:]))]
+
+
+def _own(entry: Entry, indent: str) -> list[str]:
+    lines = [
+        f"value: {_number(entry.value)}",
+        f"tolerance: {_number(entry.tolerance)}",
+        f"source: {_quoted(entry.source)}",
+    ]
+    if entry.best_value is not None:
+        lines.append(f"best_value: {_number(entry.best_value)}")
+    if entry.looks:
+        lines += [f"spread: {_number(entry.spread)}", f"looks: {entry.looks}"]
+    if entry.parameters:
+        lines.append("parameters:")
+        lines += [f"  {_quoted(name)}: {_quoted(str(value))}" for name, value in entry.parameters.items()]
+    if entry.note:
+        lines.append(f"note: {_quoted(entry.note)}")
+    return [indent + line for line in lines]
+
+
+def _quoted(text: str) -> str:
+    """A double-quoted YAML text: JSON's quoting is a part of it."""
+    return json.dumps(_plain(text), ensure_ascii=False)
+
+
+def _plain(text: str) -> str:
+    return visible(" ".join(text.split()))
+
+
+def _number(value: object) -> str:
+    """Without exponent, as the strict reader requires."""
+    if isinstance(value, float) and value != int(value):
+        return f"{value:.12f}".rstrip("0")
+    return f"{value:.0f}" if isinstance(value, float) else str(value)

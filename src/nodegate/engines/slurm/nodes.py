@@ -1,11 +1,13 @@
-"""The nodes of a cluster as an inventory: `scontrol show node -o`, the form that is the same in all releases."""
+"""Slurm as an engine; its nodes as an inventory: `scontrol show node -o`, the form that is the same in all releases."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from nodegate.engines.engine import Engine, Obstacle, Reach
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import expand
 from nodegate.inventory.names import GROUP_NAME
+from nodegate.node import Node
 from nodegate.scheduler.programs import NoAnswer, answer
 
 LIMIT_S = 60.0
@@ -77,3 +79,27 @@ def _members(kind: Mapping[str, Sequence[str]], chosen: Sequence[str]) -> dict[s
             if GROUP_NAME.fullmatch(name) and name not in _RESERVED:
                 found.setdefault(name, {"hosts": []})["hosts"].append(node)
     return found
+
+
+class Slurm:
+    """See `Engine`."""
+
+    listing = staticmethod(listing)
+
+    def reach(self, nodes: Sequence[Node]) -> Reach:
+        """By jobs of our own."""
+        from nodegate.engines.slurm.reach import SlurmReach  # noqa: PLC0415 - an inventory needs none
+
+        return SlurmReach.to(nodes)
+
+    def obstacles(self, nodes: Sequence[Node]) -> Iterable[Obstacle]:
+        """Settings, partitions, rights."""
+        from nodegate.engines.slurm.ready import obstacles  # noqa: PLC0415 - for doctor
+
+        return obstacles(nodes)
+
+    def holder(self, nodes: Sequence[Node]) -> None:
+        """None: the jobs that lend them hold them."""
+
+
+ENGINE: Engine = Slurm()
