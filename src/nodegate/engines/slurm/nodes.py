@@ -84,7 +84,9 @@ def _members(kind: Mapping[str, Sequence[str]], chosen: Sequence[str]) -> dict[s
 class Slurm:
     """See `Engine`."""
 
-    listing = staticmethod(listing)
+    def listing(self, asked: Sequence[str]) -> Mapping[str, object]:
+        """The nodes of these partitions."""
+        return listing(asked)
 
     def reach(self, nodes: Sequence[Node]) -> Reach:
         """By jobs of our own."""
