@@ -89,11 +89,8 @@ def defaults(environ: Mapping[str, str]) -> Defaults:
         said = " ".join(str(problem).split())
         raise UsageError(f"cannot be read as a configuration file: {shown(said)}", file=str(path)) from None
     given = {(section, key): parser.get(section, key, raw=True) for section in parser for key in parser[section]}
-    settings = {
-        variable: Setting(_value(given[key]), ".".join(key), _line(text, *key))
-        for key, variable in SETTINGS.items()
-        if key in given
-    }
+    used = {key: variable for key, variable in SETTINGS.items() if key in given}
+    settings = {name: Setting(_value(given[key]), ".".join(key), _line(text, *key)) for key, name in used.items()}
     return Defaults(environ, str(path), settings, (*notes, *_told(path, given)))
 
 
@@ -124,11 +121,8 @@ def _value(written: str) -> str:
 
 def _told(path: Path, given: Mapping[tuple[str, str], str]) -> Iterator[str]:
     used = [".".join(key) for key in given if key in SETTINGS]
-    left = [
-        ".".join(key)
-        for key, value in given.items()
-        if key[0] in _REACH and key not in SETTINGS and _THE_SAME.get(key) != value
-    ]
+    others = {key: value for key, value in given.items() if key[0] in _REACH and key not in SETTINGS}
+    left = [".".join(key) for key, value in others.items() if _THE_SAME.get(key) != value]
     if len(left) > _MOST_NAMED:
         left[_MOST_NAMED:] = [f"and {len(left) - _MOST_NAMED} more"]
     parts = [f"{what} {', '.join(names)}" for what, names in (("used are", used), ("not used are", left)) if names]

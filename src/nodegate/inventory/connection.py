@@ -83,11 +83,8 @@ def other_become_user(variables: Variables) -> str:
 
 def passwords_left_out(variables: Variables) -> list[str]:
     """The origins of encrypted or templated passwords: nodegate ignores them."""
-    return [
-        variables.origin(name)
-        for name, value in variables.values.items()
-        if is_secret(name) and value not in (None, "")
-    ]
+    given = [name for name, value in variables.values.items() if value not in (None, "")]
+    return [variables.origin(name) for name in given if is_secret(name)]
 
 
 @dataclass(frozen=True)

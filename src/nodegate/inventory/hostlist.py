@@ -33,8 +33,7 @@ def fold(names: Iterable[str]) -> str:
     for name in sorted(set(names), key=natural):
         pieces = _NUMBER.split(name)  # text, number, text, number, ..., text
         alike.setdefault(tuple(pieces[::2]), []).append(pieces)
-    folded = [term for rows in alike.values() for term in _fold_alike(rows)]
-    return ",".join(text for _, text in sorted(folded))
+    return ",".join(text for _, text in sorted(term for rows in alike.values() for term in _fold_alike(rows)))
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
@@ -76,7 +75,4 @@ def _spans(numbers: Iterable[str], width: int) -> list[str]:
             spans[-1][1] = number
         else:
             spans.append([number, number])
-    return [
-        str(low).zfill(width) if low == high else f"{str(low).zfill(width)}-{str(high).zfill(width)}"
-        for low, high in spans
-    ]
+    return ["-".join(str(each).zfill(width) for each in dict.fromkeys(span)) for span in spans]

@@ -144,8 +144,7 @@ def kind_of(text: str) -> str:
     rows = [row for line in text.splitlines() if (row := line.strip()) and row[0] not in "#;"]
     if not rows or _YAML_START.match(rows[0]):
         return YAML
-    ini = any(ansible_ini.SECTION.fullmatch(row) or _ASSIGNMENT.search(row) for row in rows)
-    return INI if ini else LIST
+    return INI if any(ansible_ini.SECTION.fullmatch(row) or _ASSIGNMENT.search(row) for row in rows) else LIST
 
 
 def _must_be_asked_for(path: Path) -> str:

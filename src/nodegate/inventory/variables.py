@@ -102,10 +102,8 @@ class VarFiles:
 
     def __init__(self, folder: Path, read_files: list[Source], on_note: Callable[[str], None]) -> None:
         self._folder, self._read_files, self._on_note = folder, read_files, on_note
-        self._entries: dict[Kind, frozenset[str]] = {
-            "group_vars": _names(folder / "group_vars"),
-            "host_vars": _names(folder / "host_vars"),
-        }
+        kinds: tuple[Kind, ...] = ("group_vars", "host_vars")
+        self._entries = {kind: _names(folder / kind) for kind in kinds}
         self._known: dict[tuple[Kind, str], tuple[Layer, ...]] = {}
 
     def layers(self, kind: Kind, name: str) -> tuple[Layer, ...]:

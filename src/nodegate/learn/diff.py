@@ -51,10 +51,8 @@ def _of_key(key: str, left: Entry, right: Entry) -> Iterator[Line]:
 
 
 def _by_parameters(entry: Entry) -> dict[frozenset[tuple[str, str]], Entry]:
-    return {
-        frozenset((name, str(value)) for name, value in each.parameters.items()): each
-        for each in entry.variants or (entry,)
-    }
+    several = entry.variants or (entry,)
+    return {frozenset((name, str(value)) for name, value in each.parameters.items()): each for each in several}
 
 
 def _same_conditions(key: str, left: Entry, right: Entry) -> Iterator[Line]:
