@@ -20,10 +20,7 @@ _RESERVED = frozenset({"all", "ungrouped"})
 def listing(asked: Sequence[str]) -> dict[str, object]:
     """See `Engine`: the nodes of these partitions, all of Slurm's if none is named."""
     try:
-        rows, switches = (
-            [fields(line) for line in answer("scontrol", "-o", "show", what, limit_s=LIMIT_S).splitlines()]
-            for what in ("node", "topology")
-        )
+        rows, switches = ([fields(line) for line in _scontrol(what).splitlines()] for what in ("node", "topology"))
     except NoAnswer as said:
         hint = "run nodegate where Slurm's commands work, or name the nodes in a file"
         raise UsageError(str(said), file=f"slurm:[{','.join(asked)}]", hint=hint) from None
@@ -41,6 +38,10 @@ def listing(asked: Sequence[str]) -> dict[str, object]:
     for kind in (partitions, racks, leaves, features):  # of two kinds with one name the first is the group
         groups = _members(kind, chosen) | groups
     return {"_meta": {"hostvars": hosts}, "all": {"hosts": chosen}, **groups}
+
+
+def _scontrol(what: str) -> str:
+    return answer("scontrol", "-o", "show", what, limit_s=LIMIT_S)
 
 
 def fields(line: str) -> dict[str, str]:
