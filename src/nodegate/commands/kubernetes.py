@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from nodegate.commands.hook import MODES, percent
-from nodegate.engines.kubernetes.api import HELP, OPTION, Context
+from nodegate.engines.context import HELP, OPTION, Context
 from nodegate.errors import UsageError
 from nodegate.hook.guard import NOT_DONE, OPEN, PERCENT, Rules
 

@@ -4,7 +4,6 @@ Only how the server is reached (kubeconfig, service account, TLS, proxies, crede
 client, which is imported here alone: `pip install 'nodegate[kubernetes]'`. Objects are read as the server sends them.
 """
 
-import argparse
 import json
 import os
 import re
@@ -14,12 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
+from nodegate.engines.context import OPTION, VARIABLE
 from nodegate.errors import UsageError
 from nodegate.scheduler.programs import NoAnswer
 from nodegate.text import visible
 
-OPTION, VARIABLE = "--kube-context", "NODEGATE_KUBE_CONTEXT"
-HELP = f"the context of the kubeconfig ({VARIABLE})"
 LIMIT_S = 30.0
 PATIENCE_S = 30.0  # in all, for a server that asks to be left alone for a while
 _PAUSE_S = 1.0  # where it does not say how long
@@ -168,15 +166,6 @@ def _granted(said: str) -> str:
     named = f"{found['verb']} {found['resource']}" if found else "see the message"
     step = f" - bind it to {role} (deploy/kubernetes)" if role else ""
     return f"{named}: {visible(said, most=200)}{step}"
-
-
-class Context(argparse.Action):
-    """Remembers the context in the environment, for this process and those that it starts."""
-
-    def __call__(self, _parser: object, namespace: argparse.Namespace, values: object, _option: object = None) -> None:
-        """See `argparse.Action`."""
-        os.environ[VARIABLE] = str(values)
-        setattr(namespace, self.dest, values)
 
 
 def pause_of(asked: str) -> float:
