@@ -35,8 +35,12 @@ def _object(name: str, **keys: Any) -> Any:
     return TypedDict(name, {key.rstrip("_"): each for key, each in keys.items()})  # type: ignore[operator]
 
 
+def _list(of: Any) -> Any:
+    return list[of]
+
+
 BOTH = _object("Text", en=str, zh=str)
-PLACES = list[_object("Place", node=str, gpu=int | None, pod=str | None)]  # type: ignore[misc]
+PLACES = _list(_object("Place", node=str, gpu=int | None, pod=str | None))
 EVENT = _object(
     "Event",
     **dict.fromkeys(("signature", "log", "text"), str),
@@ -71,7 +75,7 @@ TRIAGE = {
     "worth_reading": _rows("Line", log=str, line=int, text=str),
     "first_error": EVENT | None,
     "advice": _object("Advice", do=str, without=list[str], exclude=str, sure=bool),
-    "why": list[BOTH],
+    "why": _list(BOTH),
     "stall": STALL | None,
     "read": Read,
 }
@@ -101,7 +105,7 @@ JOB = {
     "since": str | None,
     "where": PLACES,
     **dict.fromkeys(("why", "do", "notes", "not_judged"), list[str]),
-    "findings": list[_object("Finding", class_=str, where=PLACES, since=str | None, why=list[str])],  # type: ignore[misc]
+    "findings": _list(_object("Finding", class_=str, where=PLACES, since=str | None, why=list[str])),
 }
 LEMON = {
     **dict.fromkeys(("what", "part", "node", "slot", "platform", "advice", "do"), str),

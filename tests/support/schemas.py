@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from support.outputs import OPTIONAL, OUTPUTS
 
 from nodegate.records.finding import Record

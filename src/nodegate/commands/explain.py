@@ -119,9 +119,10 @@ def _entries(page: Path) -> Iterator[tuple[frozenset[str], str]]:
             said = [
                 f"{name}: {cell}" if name else cell for name, cell in zip(head[1:], cells[1:], strict=False) if cell
             ]
-            indents = {"initial_indent": "  ", "subsequent_indent": "    "}
-            filled = (textwrap.fill(each, _WIDTH, break_on_hyphens=False, **indents) for each in said)
-            yield _names(cells[0]), "\n".join([cells[0], *filled])
+            wrapped = textwrap.TextWrapper(
+                _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
+            )
+            yield _names(cells[0]), "\n".join([cells[0], *map(wrapped.fill, said)])
 
 
 def _names(cell: str) -> frozenset[str]:

@@ -106,8 +106,8 @@ def earlier(
     }
     found: dict[Key, list[tuple[float, float]]] = {}
     asked = _VALUES.format(marks=_marks(keys_of))
-    for series, own in groupby(base.execute(asked, tuple(keys_of)), key=lambda row: row[0]):
-        values = [(runs[run], value) for _, run, value in own if run in runs and _is_number(value)]
+    for series, rows in groupby(base.execute(asked, tuple(keys_of)), key=lambda row: row[0]):
+        values = [(runs[run], value) for _, run, value in rows if run in runs and _is_number(value)]
         if series in keys_of:  # a damaged page holds any
             found.setdefault(keys_of[series], []).extend(values)
     kept: dict[Key, Sequence[float]] = {}

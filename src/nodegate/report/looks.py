@@ -1,6 +1,5 @@
 """Which look at a number is the one that was judged, by the evidence beside the results."""
 
-from collections import defaultdict
 from collections.abc import Iterable
 
 from nodegate.errors import CannotMeasure
@@ -39,10 +38,10 @@ class Looks:
         for path in record.evidence:
             name = path.rpartition("/")[2].removesuffix(".json")
             if name not in self._of_node:
-                self._of_node[name] = seen = defaultdict(list)
+                seen = self._of_node[name] = {}
                 for each in self._metrics(name):
                     key = each.name, each.unit, _name(part.named(each.device))
-                    seen[key].append(tuple(round(value, DIGITS) for value in each.values))
+                    seen.setdefault(key, []).append(tuple(round(value, DIGITS) for value in each.values))
             yield self._of_node[name]
 
     def _metrics(self, name: str) -> tuple[Metric, ...]:

@@ -11,7 +11,7 @@ from nodegate.knowledge.kernel_signatures import Hit
 from nodegate.knowledge.required import shortest
 from nodegate.knowledge.signatures import find, literals
 from nodegate.knowledge.words import UNKNOWN_LINES, Role, Side
-from nodegate.knowledge.xid_lines import NONFATAL, GpuEvent, address_of, xid_said
+from nodegate.knowledge.xid_lines import NONFATAL, xid_said
 from nodegate.probe.kernel_log import KernelLine, parse_line
 from nodegate.triage import details, place, scan
 from nodegate.triage.clock import Stamp, zone_in
