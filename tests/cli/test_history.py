@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.remembered import BEGIN_S, DAY_S, keep, past_of, placed
+from support.schemas import read_output
 
 from nodegate import cli
 from nodegate.metric import Metric
@@ -145,3 +146,17 @@ def test_without_a_record_none_is_made(tmp_path: Path) -> None:
     for command in (["history", "gpu01"], ["repaired", "gpu01", "x"]):
         assert cli.main([*command, "--record", str(tmp_path / "none.sqlite")]) == 2
     assert not (tmp_path / "none.sqlite").exists()
+
+
+def test_the_same_as_rows(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["repaired", "gpu01", "GPU 3 swapped with gpu02", "--record", str(file)]) == 0
+    capsys.readouterr()
+    assert cli.main(["history", "gpu01", "1650001", "--json", "--record", str(file)]) == 0
+    node, board = read_output(capsys.readouterr().out)["of"]
+    assert [each["verdict"] for each in node["runs"]] == ["accepted"] * 6 + ["rejected"] * 2 + ["accepted"] * 2
+    assert [(each["condition"], each["runs"]) for each in board["causes"]] == [("gpu_lost", 2)]
+    assert ("xid", "79") in [(each["kind"], each["text"]) for each in board["events"]]
+    assert [each["node"] for each in board["places"]] == ["gpu01", "gpu02"]
+    (rate,) = (each for each in board["numbers"] if each["metric"] == GPU.name)
+    assert rate["values"][:5] == [745.0, 746.0, 745.0, 746.0, 745.0]
+    assert "repair" in [each["kind"] for each in node["events"]]

@@ -13,6 +13,7 @@ from nodegate.everywhere.stacks import Rank
 from nodegate.notices.message import Notice
 from nodegate.past.difference import Difference
 from nodegate.past.lemon import Figures
+from nodegate.past.whole import Past
 from nodegate.records.finding import Record
 from nodegate.triage.reasons import Read
 from nodegate.watch.answer import Silent
@@ -161,6 +162,7 @@ OUTPUTS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "gang": ("nodegate.gang/1", {"verdict": str, "job": str, "nodes": list[str], "bad": list[str], "why": str}),
+    "history": ("nodegate.history/1", {"of": list[Past]}),
     "job": ("nodegate.job/1", JOB),
     "kubernetes-verdict": ("nodegate.kubernetes-verdict/1", {"run": str, "done": list[Done]}),
     "lemons": ("nodegate.lemons/1", LEMONS),

@@ -1,7 +1,9 @@
 """`nodegate history`: the past of nodes and parts, and accepting nodes again as they are now."""
 
 import argparse
+import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from nodegate.commands.record_option import add_record
@@ -13,6 +15,7 @@ from nodegate.past.plot import write_plot
 from nodegate.past.questions import numbers, whom
 from nodegate.past.story import lines
 from nodegate.past.tell import tell
+from nodegate.past.whole import SCHEMA, past
 from nodegate.text import counted, visible
 
 
@@ -21,6 +24,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     text = "a node, a list such as gpu[001-008], or the serial number of a part"
     command.add_argument("names", nargs="+", metavar="NODE|SERIAL", help=text)
     add_record(command)
+    command.add_argument("--json", action="store_true", help=f"one object, {SCHEMA}: every row that the record has")
     command.add_argument("--plot", type=Path, metavar="FILE", help="also draw the numbers over time, as SVG")
     command.add_argument(
         "--accept-again",
@@ -45,7 +49,9 @@ def run(asked: argparse.Namespace) -> int:
     margins = margins_of_suite()
     with database.reading(record) as base:
         found = [whom(base, name) for name in names]
-        for who in found:
+        if asked.json:
+            print(json.dumps({"schema": SCHEMA, "of": [asdict(past(base, who)) for who in found]}, ensure_ascii=False))
+        for who in found if not asked.json else ():
             sys.stdout.writelines(f"{visible(line)}\n" for line in lines(base, who, margins))
         told = [(who.name, numbers(base, who)) for who in found] if asked.plot else []
     if asked.plot:

@@ -101,11 +101,11 @@ def earlier(
     runs = dict(base.execute(_RUNS, (before, since)).fetchall())
     keys_of = {
         number: key
-        for number, part, *rest in base.execute(_SERIES.format(marks=_marks(device_of)), tuple(device_of))
+        for number, part, *rest in base.execute(_SERIES.format(marks=marks(device_of)), tuple(device_of))
         if (key := _texts(device_of.get(part), *rest))
     }
     found: dict[Key, list[tuple[float, float]]] = {}
-    asked = _VALUES.format(marks=_marks(keys_of))
+    asked = _VALUES.format(marks=marks(keys_of))
     for series, rows in groupby(base.execute(asked, tuple(keys_of)), key=lambda row: row[0]):
         values = [(runs[run], value) for _, run, value in rows if run in runs and _is_number(value)]
         if series in keys_of:  # a damaged page holds any
@@ -124,13 +124,14 @@ def delivered(base: sqlite3.Connection, metrics: Collection[str], before_epoch_s
 
     The newest deliveries are looked at.
     """
-    asked = _OF_RUN.format(marks=_marks(metrics))
+    asked = _OF_RUN.format(marks=marks(metrics))
     runs = base.execute(_DELIVERIES, (min(before_epoch_s, sys.float_info.max), MOST_DELIVERIES)).fetchall()
     rows = (row for (run,) in reversed(runs) for row in base.execute(asked, (run, *metrics)))
     return {key: value for *texts, value in rows if _is_number(value) and (key := _texts(*texts))}
 
 
-def _marks(of: Collection[object]) -> str:
+def marks(of: Collection[object]) -> str:
+    """As many places for values in a question as there are of them."""
     return ", ".join("?" * len(of))
 
 

@@ -23,6 +23,7 @@ from nodegate.past.event import (
 )
 from nodegate.past.keys import CHASSIS, SERIAL
 from nodegate.past.questions import Stay, Told, Whom, key_of_part, numbers, stays
+from nodegate.past.series import marks
 from nodegate.text import counted, day_of
 
 MOST_CAUSES = MOST_EVENTS = 20
@@ -30,11 +31,11 @@ _FEW = 8  # of the first and of the newest values, whose means are shown
 _KINDS = {ACCEPT_AGAIN: "accepted again", REPAIR: "repaired", XID: "Xid", BOOT: "booted", HOOK: "hook"}
 _KINDS |= {DRAIN: "drained in Slurm", DOWN: "down in Slurm", IN_SERVICE: "in service again, was out for"}
 _COUNTED = f"('{HOOK_FIT}', '{HOOK_DROPPED}', '{HOOK_UNREAD}')"
-_VERDICTS = """
+VERDICTS = """
 select cast(started_epoch_s as real) as at, cast(profile as text), cast(verdict as text)
 from decisions join runs on runs.id = run where {of} = ? order by at
 """
-_CAUSES = """
+CAUSES = """
 select cast(place as text), cast(condition as text), cast(problems.node as text), count(*),
 min(cast(started_epoch_s as real)), max(cast(started_epoch_s as real)) as last, cast(verdict as text),
 cast(texts.text as text)
@@ -43,7 +44,7 @@ join texts on texts.id = causes.text
 where problems.part in ({marks}) and verdict in ('fail', 'error')
 group by problems.part, place, condition, problems.node order by last desc, count(*) desc
 """
-_EVENTS = """
+EVENTS = """
 select cast(epoch_s as real) as at, cast(kind as text), cast(node as text), cast(events.part as text),
 cast(events.text as text) from events
 where (events.part in (select key from parts where id in ({marks})) or node = ?) and kind not in {counted} order by at
@@ -78,7 +79,7 @@ def _section(name: str, found: Sequence[str], most: int | None) -> Iterator[str]
 
 
 def _verdicts(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
-    asked = _VERDICTS.format(of="decisions.part" if who.machine else "decisions.node")
+    asked = VERDICTS.format(of="decisions.part" if who.machine else "decisions.node")
     rows = base.execute(asked, (who.machine or who.node,)).fetchall()
     if not rows:
         yield "  verdicts are not known: an earlier release kept values alone"
@@ -108,7 +109,7 @@ def _hooks(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
 
 
 def _causes(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
-    asked = _CAUSES.format(marks=", ".join("?" * len(who.parts)))
+    asked = CAUSES.format(marks=marks(who.parts))
     for place, condition, node, count, first, last, verdict, text in base.execute(asked, tuple(who.parts)):
         since = f"since {day_of(first)}, last" if count > 1 else "on"
         where = f" on {node}" if node != who.node or not who.is_node else ""
@@ -116,7 +117,7 @@ def _causes(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
 
 
 def _events(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
-    asked = _EVENTS.format(marks=", ".join("?" * len(who.parts)), counted=_COUNTED)
+    asked = EVENTS.format(marks=marks(who.parts), counted=_COUNTED)
     rows = base.execute(asked, (*who.parts, who.node if who.is_node else "")).fetchall()
     for at, kind, node, part, text in reversed(rows):
         on = f" on {node}" if node and node != who.node else ""
