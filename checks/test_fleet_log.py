@@ -13,8 +13,7 @@ from nodegate.kernel_log.unknown_errors import MOST_SHAPES, of_one_node, speaker
 from nodegate.kernel_log.window import is_before_boot, times
 
 if TYPE_CHECKING:
-    from nodegate.api import Fleet
-    from nodegate.probe.kernel_log import KernelLine
+    from nodegate.api import Fleet, KernelLine
 
 pytestmark = pytest.mark.tier("bootcheck")
 _QUOTED = 200

@@ -80,7 +80,7 @@ def _line_parts(data: bytes) -> None:
     """What is read from single lines and from the names of logs."""
     near = text_of(data[: 1 << 16])  # as much as is given to these
     elastic_report = [*launchers.of_torchrun(near[:4096], TIMES), *launchers.of_mpirun(near[:4096])]
-    assert all(each.said for each in elastic_report)  # noqa: S101
+    assert all(said for *_, said in elastic_report)  # noqa: S101
     for line in scan.interesting(data):
         scan.identifies(line.text)
     last_iteration(data, 0, len(data), TIMES)

@@ -129,7 +129,7 @@ STACKS = _object(
     groups=_rows("Stack", is_odd=bool, ranks=list[Rank]),
     unread=list[Rank],
     missing=list[str],
-    hidden=list[str],
+    hidden=int,
 )
 OUTPUTS: dict[str, tuple[str, dict[str, Any]]] = {
     "bootcheck": (

@@ -76,10 +76,10 @@ def _plain(value: object) -> object:
 
 def _limit(node: Node, key: str, value: object, entry: Entry | None) -> AnyLimit:
     allowed = unit_for(key)
-    reason: object = ""  # for a value that is far from the platform's
+    meant: object = ""  # for a value that is far from the platform's
     if isinstance(value, dict):
-        reason = value.get("deliberate")
-        if value.keys() != {"value", "deliberate"} or not isinstance(reason, str) or not reason.strip():
+        meant = value.get("deliberate")
+        if value.keys() != {"value", "deliberate"} or not isinstance(meant, str) or not meant.strip():
             raise node.wrong(f"{key} is a mapping", 'write {value: .., deliberate: "reason"}')
         value = value["value"]
     if key in SWITCHES:
@@ -96,5 +96,5 @@ def _limit(node: Node, key: str, value: object, entry: Entry | None) -> AnyLimit
         hint = f'put it in quotes: {key}: "{value}"' if wanted == "text" else ""
         raise node.wrong(f"{key} must be {wanted}, not {value!r}", hint)
     unit = entry.unit if entry else _UNITS.get(key) or (allowed[0] if len(allowed) == 1 else "")
-    source = f"inventory {node.origin}".rstrip() + (f"; deliberate: {reason}" if reason else "")
+    source = f"inventory {node.origin}".rstrip() + (f"; deliberate: {meant}" if meant else "")
     return Limit(limit_value(value), unit, source, kind=LimitKind.ORDER)

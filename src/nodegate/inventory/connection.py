@@ -21,7 +21,7 @@ from nodegate.node_settings.table import PREFIX
 
 LIKE_SSH = ("smart", "paramiko", "paramiko_ssh")
 OWN_TRANSPORTS = ("ssh", "ssh-binary", "local", "replay", "command")
-TRANSPORTS = {**{each: each for each in (*OWN_TRANSPORTS, *ENGINES)}, **dict.fromkeys(LIKE_SSH, "ssh")}
+TRANSPORTS = {**{each: each for each in OWN_TRANSPORTS}, **dict.fromkeys(LIKE_SSH, "ssh")}
 NO_LEASE = frozenset({"ssh", "ssh-binary", "local", "replay"})  # their end is the end of what runs there
 LEASE_S, LEASE_LEAST_S = 30, 15
 HOST_KEYS: dict[str, HostKeyMode] = {"strict": "strict", "accept-new": "accept-new", "off": "off"}
@@ -142,10 +142,11 @@ class _Reader:
             told = self.variables.last("ansible_host", "ansible_ssh_host", "ansible_port", "ansible_ssh_port")
             return "ssh" if told else self._where(self.variables.host, means_here=means_here)
         name = asked.removeprefix("ansible.builtin.")
-        if name not in TRANSPORTS:
+        known = {**TRANSPORTS, **{each: each for each in ENGINES}}
+        if name not in known:
             what = f"{shown(asked)}: not a supported connection"
-            raise self._wrong(("ansible_connection",), "", what, did_you_mean(name, TRANSPORTS))
-        return TRANSPORTS[name]
+            raise self._wrong(("ansible_connection",), "", what, did_you_mean(name, known))
+        return known[name]
 
     def _where(self, host: Host, *, means_here: bool) -> TransportName:
         if means_here and host.name in LOCAL_NAMES:

@@ -77,15 +77,19 @@ def render(
     from nodegate.report.pictures.burn import burns  # noqa: PLC0415 - so are the measurements
 
     burned, delivered = burns(report, RunFolder(folder)), acceptance.kept(folder)
-    # the paths of the evidence that is there in its compressed form alone
-    files = (file for node in report.nodes for file in (folder / EVIDENCE / node.node).glob(f"*.json{ENDING}"))
-    plain = (file.with_suffix("") for file in files)
-    packed = frozenset(file.relative_to(folder).as_posix() for file in plain if not file.exists())
+    packed = _packed(report, folder)
     for place, lang in enumerate(report.run.contract.languages or ("en",)):
         text = html.page(report, hashes, fleet, packed, lang=lang, burned=burned, delivered=delivered)
         with replacing(folder / (f"report.{lang}.html" if place else "report.html")) as file:
             file.write(text)
     return fleet
+
+
+def _packed(report: Report, folder: Path) -> frozenset[str]:
+    """The paths of the evidence that is there in its compressed form alone."""
+    files = (file for node in report.nodes for file in (folder / EVIDENCE / node.node).glob(f"*.json{ENDING}"))
+    plain = (file.with_suffix("") for file in files)
+    return frozenset(file.relative_to(folder).as_posix() for file in plain if not file.exists())
 
 
 def _sha256(path: Path) -> str:

@@ -55,7 +55,7 @@ def lines(report: Report, folder: Path, width: int) -> list[AnswerLine]:
     lang = next(iter(report.run.contract.languages), "en")
     with speaking(lang):
         said = list(_said(report if lang == "en" else replace(report), folder, max(NARROWEST, width)))
-    return [replace(each, text=each.text.replace(_SECOND, "")) for each in said]
+    return [replace(each, text=_narrow(each.text)) for each in said]
 
 
 def _said(report: Report, folder: Path, width: int) -> Iterator[AnswerLine]:
@@ -209,3 +209,7 @@ def _wrapped(text: str, width: int) -> list[str]:
     begin = text[: len(text) - len(text.lstrip())]
     rest = begin if len(begin) >= len(_BELOW) else _BELOW if begin else "  "
     return textwrap.wrap(text, width, subsequent_indent=rest, break_on_hyphens=False)
+
+
+def _narrow(shown: str) -> str:
+    return shown.replace(_SECOND, "")

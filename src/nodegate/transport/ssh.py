@@ -50,7 +50,11 @@ class SshSession(GuardedSession):
 
     def __init__(self, node: Node, client: Client, answer_s: float) -> None:
         super().__init__(node, client.taken_keys, answer_s=answer_s)
-        self._client, self._open_s = client, min(OPEN_S, answer_s)
+        self._client = client
+
+    @property
+    def _open_s(self) -> float:
+        return min(OPEN_S, self.answer_s)
 
     def _channel(self, *, as_root: bool) -> Channel:
         channel = self._open_channel()
