@@ -69,6 +69,7 @@ class KubernetesHold:
         """The pod that has a node's GPUs; it runs what the agent pod runs, whose image is there."""
         gpus = {key: count for key, count in node.free.items() if key.startswith(cluster.GPUS)}
         container = {key: agent[key] for key in ("image", "command") if key in agent}
+        container["imagePullPolicy"] = "IfNotPresent"  # that of a tag "latest" would be to ask its registry
         only = {"key": "metadata.name", "operator": "In", "values": [node.name]}
         affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [only]}]}}
         notes = {_OWNER: owner(), _NODE: node.name}
