@@ -187,3 +187,10 @@ def test_without_arguments_a_pipe_is_read(tmp_path, given):
         done = subprocess.run(command, capture_output=True, text=True, env=env, check=False, **how)
     assert done.returncode == (2 if given == "nothing" else 0)
     assert given == "nothing" or done.stdout.startswith("hardware: ")
+
+
+def test_a_zip_without_its_end_is_corrupt_and_not_of_too_many_members(tmp_path):
+    whole = zip_of(tmp_path / "whole.zip", *LOGS).read_bytes()
+    (tmp_path / "rank_3.zip").write_bytes(whole[:60])
+    with pytest.raises(UsageError, match="corrupt"):
+        judged(tmp_path / "rank_3.zip")

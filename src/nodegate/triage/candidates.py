@@ -103,9 +103,10 @@ def _near_the_end(found: list[Event], ending: Ending) -> list[Event]:
         for event in ending.events
         if event.kind.side is Side.USER and event.kind.role is not Role.CONTEXT and event.began_s is not None
     ]
-    earliest = min(symptoms, default=0.0) - _BEFORE_HANG_S
-    near = [event for event in found if event.began_s is None or event.began_s >= earliest]
-    return near if symptoms and near else found
+    if not symptoms:
+        return found
+    earliest = min(symptoms) - _BEFORE_HANG_S
+    return [event for event in found if event.began_s is None or event.began_s >= earliest] or found
 
 
 def earliest(found: Sequence[Event]) -> Event | None:

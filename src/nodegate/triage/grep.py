@@ -31,10 +31,10 @@ class GrepGaveUp(Exception):  # noqa: N818 - reads as the sentence that it raise
 @cache
 def program() -> str | None:
     """The path of GNU grep; None if there is none."""
-    found = shutil.which("grep")
+    if (found := shutil.which("grep")) is None:
+        return None
     try:
-        command = [found or "grep", "--version"]
-        said = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False).stdout
+        said = subprocess.run([found, "--version"], capture_output=True, timeout=_TIMEOUT_S, check=False).stdout
     except (OSError, subprocess.SubprocessError):
         return None
     return found if b"GNU grep" in said else None

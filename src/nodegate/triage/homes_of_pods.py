@@ -37,9 +37,9 @@ def learn(logs: Iterable[Log], names: Names) -> None:
     logs = list(logs)
     nodes = {node for log in logs if log.kernel for node in ({*log.nodes, log.place.node}) if node}
     jobs = [log for log in logs if not log.kernel]
-    for text in (text for log in jobs for writer in log.writers.by_name.values() for text in writer.hello):
-        said = ((match["pod"], match["node"].rstrip(".-,")) for match in (_POD_ON.search(text),) if match)
-        for pod, node in (*_table([text]), *said):
+    for writer in (writer for log in jobs for writer in log.writers.by_name.values()):
+        said = (match for text in writer.hello if (match := _POD_ON.search(text)))
+        for pod, node in (*_table(writer.hello), *((each["pod"], each["node"].rstrip(".-,")) for each in said)):
             names.pods.add(pod)
             names.home.setdefault(pod, node)
     for log in jobs:

@@ -75,6 +75,13 @@ _WHICH = re.compile(
     r"(?:.{0,200}?\(GPC [0-9]{1,3}, TPC [0-9]{1,3})?"
 )
 _NOT_FATAL = ("Nonfatal", "Non-fatal")
+_HEAD_BYTES = 1 << 14
+# Programs under which jobs run: an exception of any other one in a host's log may be a service's.
+_RUNS_JOBS = re.compile(
+    r" (?:python[0-9.]{0,5}|torchrun|accelerate|deepspeed|mpirun|srun|(?:ba)?sh|docker|[0-9a-f]{12})\["
+)
+_OF_A_PROGRAM = re.compile(r".{8,120} [\w./()-]{1,60}\[[0-9]{1,9}\]: ")
+_GENERAL = (*UNKNOWN_LINES, "python_error", "cpp_exception")
 
 
 def looks_like(head: str, name: str) -> bool:
@@ -187,15 +194,6 @@ def _journal(line: str) -> tuple[str, Stamp | None, str]:
     return message, stamp, host if _HOST_NAME.fullmatch(host) else ""
 
 
-_HEAD_BYTES = 1 << 14
-# Programs under which jobs run: an exception of any other one in a host's log may be a service's.
-_RUNS_JOBS = re.compile(
-    r" (?:python[0-9.]{0,5}|torchrun|accelerate|deepspeed|mpirun|srun|(?:ba)?sh|docker|[0-9a-f]{12})\["
-)
-_OF_A_PROGRAM = re.compile(r".{8,120} [\w./()-]{1,60}\[[0-9]{1,9}\]: ")
-_GENERAL = (*UNKNOWN_LINES, "python_error", "cpp_exception")
-
-
 class _JobInHostLog(JobLogReader):
     """Reads the lines that are not the host's. `own` counts them and their bytes."""
 
@@ -216,7 +214,7 @@ def read(log: Log, chunks: Iterable[bytes], events: Events, hits: dict[str, Hit 
     by_form, before = None, b""
     for chunk in chunks:
         if by_form is None:  # a log that is a kernel's by its name alone has lines without a form
-            by_form = most_are_host_lines(text_of(chunk[: 1 << 14]))
+            by_form = most_are_host_lines(text_of(chunk[:_HEAD_BYTES]))
         if job is None and by_form and any(_of_a_job(line.text) for line in scan.interesting(chunk)):
             own = Log(f"{log.name} [job]", False, log.place, times=log.times, part_of=log.name)
             own.lines = log.lines - before.count(b"\n")

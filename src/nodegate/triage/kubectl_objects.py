@@ -13,6 +13,7 @@ _OBJECTS = re.compile(
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _STARTS = re.compile(r"^(?: {8}\{| {0,2}- apiVersion:)", re.MULTILINE)
 _WELL = ("Completed", "PodInitializing", "ContainerCreating")  # for how long, the object does not say
+_NO_SPACE = re.compile(r"\S")
 
 
 def looks_like(head: str) -> bool:
@@ -31,17 +32,22 @@ def parsed(text: str) -> list[object]:
         if not text.lstrip().startswith("{"):
             documents = list(yaml.load_all(text, _LOADER))
         else:  # JSON objects one after the other, as `kubectl get -w` prints them
-            documents, rest = [], text.strip()
-            while rest:
-                document, end = json.JSONDecoder().raw_decode(rest)
+            documents, decoder, at = [], json.JSONDecoder(), _after_space(text, 0)
+            while at < len(text):
+                document, at = decoder.raw_decode(text, at)
                 documents.append(document)
-                rest = rest[end:].lstrip()
+                at = _after_space(text, at)
     except (RecursionError, yaml.YAMLError) as broken:
         raise ValueError(str(broken)[:200]) from None
     for document in documents:
         items = document.get("items", [document]) if isinstance(document, dict) else []
         found += items if isinstance(items, list) else []
     return found
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _NO_SPACE.search(text, at)
+    return found.start() if found else len(text)
 
 
 def as_lines(text: str) -> str | None:

@@ -6,6 +6,7 @@ Open MPI 4 writes its sentence on one line, Open MPI 5 (prterun) breaks it at 80
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from nodegate.knowledge.words import Side
 from nodegate.triage.clock import Stamp, Times
@@ -33,26 +34,31 @@ _OF_OTHERS = re.compile(": tasks |Terminated")  # of several ranks; of those of 
 _LATER_S = 120.0  # a launcher notices within seconds, and prints its report when it has ended all workers
 
 
-# The place of a worker that ended, when, its exit code as torchrun writes it (a signal is negative), what is shown.
-Exit = tuple[Place, Stamp | None, str, str]
+class Exit(NamedTuple):
+    """A worker that ended: its place, when, its exit code as torchrun writes it (a signal: negative), what is shown."""
+
+    place: Place
+    stamp: Stamp | None
+    code: str
+    said: str
 
 
 def of_torchrun(block: str, times: Times) -> Iterator[Exit]:
     """The workers that its report names."""
     for match in _WORKER.finditer(block):
         place = Place(rank=int(match["rank"]), local_rank=int(match["local"]), node=match["host"])
-        yield place, times.first(match["time"]), match["exit"], f"torchrun: {match['exit']}"
+        yield Exit(place, times.first(match["time"]), match["exit"], f"torchrun: {match['exit']}")
 
 
 def of_mpirun(block: str) -> Iterator[Exit]:
     """The processes that its report names. Its lines are joined by spaces."""
     for match in _ENDED.finditer(block):
         where = Place(rank=int(match["rank"]), node=match["node"])
-        yield where, None, f"exitcode : -{match['signal']}", f"mpirun: {' '.join(match[0].split())}"
+        yield Exit(where, None, f"exitcode : -{match['signal']}", f"mpirun: {' '.join(match[0].split())}")
     for match in _EXITED.finditer(block):
         code, said = int(match["code"]), f"mpirun: rank {match['rank']} ended with exit code {match['code']}"
         code = _OF_SIGNAL - code if code > _OF_SIGNAL else code
-        yield Place(rank=int(match["rank"])), None, f"exitcode : {code}", said
+        yield Exit(Place(rank=int(match["rank"])), None, f"exitcode : {code}", said)
 
 
 def completed(where: Place, error: Event | None, events: Iterable[Event]) -> Place:

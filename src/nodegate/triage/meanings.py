@@ -49,6 +49,7 @@ _UNSTARTED_ACTION = Text(
     f"look at nvidia-fabricmanager, NICs and NCCL_SOCKET_IFNAME on the nodes of these ranks, and check them: {_CHECK}",
     f"在这些 rank 的节点上查 nvidia-fabricmanager、网卡与 NCCL_SOCKET_IFNAME，并检查节点：{_CHECK}",
 )
+_WITHIN_S, _SHARE, _FEWEST, _MOST_SHOWN = 60.0, 0.9, 2, 8  # the share of the nodes that started
 _OF_A_LAUNCH = (Cause.HOST, Cause.ENVIRONMENT, Cause.UNKNOWN)
 _OF_A_CLUSTER = ("k8s_", "slurm_node", "slurm_cancelled")  # these say what was done to each node or pod
 LAUNCH_ACTION = Text(
@@ -177,16 +178,18 @@ def alike(root: Root, last: Ending, case: Case) -> tuple[str, ...]:
         return ()
     said = [(each, each.place.node or each.place.pod) for each in last.events]
     same = [(each, machine) for each, machine in said if each.kind.id == first.kind.id and machine]
-    met = {machine for each, machine in same if None in (each.began_s, first.began_s) or apart(each, first) <= 60.0}
+    met = {
+        machine for each, machine in same if None in (each.began_s, first.began_s) or apart(each, first) <= _WITHIN_S
+    }
     started = {machine for _, machine in said}.union(*(log.nodes for log in case.logs))
     started |= set(case.found.names.node_of_rank.values())
     started = {case.found.names.home.get(name, name) for name in started} - {""}
-    return tuple(sorted(met)) if len(met) >= max(2, 0.9 * len(started | met)) else ()
+    return tuple(sorted(met)) if len(met) >= max(_FEWEST, _SHARE * len(started | met)) else ()
 
 
 def of_launch(nodes: Sequence[str], said: Text) -> Text:
     """What happened on nodes that met it alike, which are named, or folded where there are many."""
-    names = ", ".join(nodes) if len(nodes) <= 8 else fold(nodes)
+    names = ", ".join(nodes) if len(nodes) <= _MOST_SHOWN else fold(nodes)
     return Text(
         f"all {len(nodes)} nodes that tried fail alike at the start ({names}): {said.en}",
         f"启动时所有 {len(nodes)} 个节点都同样失败（{names}）：{said.zh}",

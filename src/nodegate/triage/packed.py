@@ -91,7 +91,8 @@ def members_of_tar(parts: Iterator[bytes], said: Remarks) -> Iterator[tuple[str,
     for _ in range(MOST_MEMBERS):
         header = source.exactly(_BLOCK)
         if not header.strip(b"\0"):
-            said.lose(remarks.PACKED_TRUNCATED) if len(header) < _BLOCK else None
+            if len(header) < _BLOCK:
+                said.lose(remarks.PACKED_TRUNCATED)
             return
         try:
             info = tarfile.TarInfo.frombuf(header, "utf-8", "replace")
@@ -106,7 +107,8 @@ def members_of_tar(parts: Iterator[bytes], said: Remarks) -> Iterator[tuple[str,
             source.skip(padding)
             continue
         if not info.isreg() or info.issparse():
-            said.lose(remarks.SPARSE) if info.issparse() else None
+            if info.issparse():
+                said.lose(remarks.SPARSE)
             source.skip(size + padding)
             name = name if info.type == tarfile.XGLTYPE else ""
             continue
@@ -135,7 +137,8 @@ class _Pieces:
         """The next bytes in pieces, with a remark if they end too early."""
         while count > 0:
             if not (more := self.some(min(count, PIECE_BYTES))):
-                said.lose(remarks.PACKED_TRUNCATED) if said else None
+                if said:
+                    said.lose(remarks.PACKED_TRUNCATED)
                 return
             count -= len(more)
             yield more
@@ -158,8 +161,8 @@ def members_of_zip(stream: IO[bytes], said: Remarks) -> Iterator[tuple[str, Iter
             return
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - (1 << 16) - 22))
-        end = stream.read(1 << 17).rpartition(b"PK\5\6")[2]  # where it says how long its list of members is
-        if int.from_bytes(end[8:12], "little") > _MOST_DIRECTORY_BYTES:  # of the 64-bit form: the most
+        _, found, end = stream.read(1 << 17).rpartition(b"PK\5\6")  # where it says how long its list of members is
+        if found and int.from_bytes(end[8:12], "little") > _MOST_DIRECTORY_BYTES:  # of the 64-bit form: the most
             said.lose(remarks.TOO_MANY)
             return
         archive = zipfile.ZipFile(stream)

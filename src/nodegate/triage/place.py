@@ -215,12 +215,13 @@ def _is_host(name: str) -> bool:
 
 
 def _of_text(text: str) -> Place:
-    said = next((match.groupdict() for form in labels.SAYS_PLACE if (match := form.search(text))), None)
-    if said is None:
-        found = labels.IN_BRACKETS.search(text), _CAPACITY.search(text)
-        said = {name: value for match in found if match for name, value in match.groupdict().items()}
-    rank, gpu = (int(said[name]) if said.get(name) else None for name in ("rank", "gpu"))
-    return Place(rank=rank, node=said.get("node") or "", gpu=gpu)
+    for form in labels.SAYS_PLACE:
+        if match := form.search(text):
+            said = match.groupdict()
+            rank, gpu = (int(said[name]) if said.get(name) else None for name in ("rank", "gpu"))
+            return Place(rank=rank, node=said.get("node") or "", gpu=gpu)
+    capacity, bracket = _CAPACITY.search(text), labels.IN_BRACKETS.search(text)
+    return Place(rank=int(bracket["rank"]) if bracket else None, gpu=int(capacity["gpu"]) if capacity else None)
 
 
 def of_path(name: str) -> Place:

@@ -151,7 +151,8 @@ def _gunzipped(parts: Iterator[bytes], said: Remarks) -> Iterator[bytes]:
         data = part
         while data:
             if member.eof and not data.startswith(_GZIP):
-                said.lose(remarks.GZIP_FOLLOWED) if data.strip(b"\0") else None
+                if data.strip(b"\0"):
+                    said.lose(remarks.GZIP_FOLLOWED)
                 return
             member = zlib.decompressobj(zlib.MAX_WBITS | _EITHER_HEADER) if member.eof else member
             before = member.copy()

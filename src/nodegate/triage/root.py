@@ -91,12 +91,16 @@ def _failed_node(last: _Last) -> Root | None:
     return _beside(Root(event=min(reasons, key=began, default=failed)), last.case, last.ending)
 
 
+def _certain_error(last: _Last) -> Root | None:
+    """The earliest is a first error, whatever the ranks say after it."""
+    certain = last.event is not None and last.event.kind.role is Role.PRIMARY and last.event.kind.id not in SOFT
+    return _error(last) if certain else None
+
+
 def _hang(last: _Last) -> Root | None:
     """A collective hangs: ranks called different ones, or no error explains it, not even of the missing rank."""
-    # A certain first error does, whatever the ranks say after it.
-    certain = last.event is not None and last.event.kind.role is Role.PRIMARY and last.event.kind.id not in SOFT
-    if certain or (not last.time_outs and last.stall is None):
-        return _error(last) if certain else None
+    if not last.time_outs and last.stall is None:
+        return None
     hang = _timed_out(last.case, last.time_outs, last.stall)
     event = last.event
     if hang.laggards and (event is None or event.kind.id in SOFT):
@@ -158,6 +162,7 @@ def _without_a_word(last: _Last) -> Root:
 
 _RULES: tuple[Callable[[_Last], Root | None], ...] = (
     _failed_node,
+    _certain_error,
     _hang,
     _error,
     _asked,

@@ -147,12 +147,8 @@ def _ahead(one: _Marked, group: _Group) -> tuple[float, bool] | None:
     differences = []
     for mark, when in one.marks.items():
         owner = group.marks.get(mark)
-        if owner is None or not _is_another(one, owner):
-            continue
-        by_s = when - owner.marks[mark]
-        begins_s = by_s if None in (one.first, owner.first) else (one.first or 0.0) - (owner.first or 0.0)
-        if mark[0] != _ITERATION or abs(by_s - begins_s) <= _FAR_S:  # both mean the same iteration: they start together
-            differences.append(by_s)
+        if owner is not None and _is_another(one, owner) and _fits(mark, one, owner):
+            differences.append(when - owner.marks[mark])
     if differences:
         middle = median_low(differences)
         agree = all(abs(each - middle) <= _AGREE_S for each in differences)
@@ -166,6 +162,13 @@ def _ahead(one: _Marked, group: _Group) -> tuple[float, bool] | None:
         if abs(begins - ends) <= _SAME_LENGTH_S:
             return begins, True
     return None
+
+
+def _fits(mark: tuple[object, ...], one: _Marked, owner: _Marked) -> bool:
+    """Whether both logs mean the same iteration: workers start together."""
+    if mark[0] != _ITERATION or one.first is None or owner.first is None:
+        return True
+    return abs((one.marks[mark] - owner.marks[mark]) - (one.first - owner.first)) <= _FAR_S
 
 
 def _alone(marked: Sequence[_Marked], fixed: Mapping[str, float]) -> Iterator[tuple[str, float]]:

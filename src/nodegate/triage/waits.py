@@ -246,5 +246,7 @@ def laggards(reached: Sequence[Reached], timed_out: set[int], known: set[int]) -
 def most_named(peers: Iterable[tuple[str, object]]) -> tuple[str, int, int] | None:
     """The peer that most of the complainers name, with how many name it and how many complain; None without one."""
     pairs = set(peers)
-    (first, named), (_, second) = [*Counter(peer for peer, _ in pairs).most_common(2), ("", 0), ("", 0)][:2]
-    return (first, named, len({who for _, who in pairs})) if named > second else None
+    most = Counter(peer for peer, _ in pairs).most_common(2)
+    if not most or (len(most) > 1 and most[0][1] == most[1][1]):
+        return None
+    return (*most[0], len({who for _, who in pairs}))

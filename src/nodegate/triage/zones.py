@@ -102,10 +102,11 @@ def given_zones(said: Iterable[str], logs: Sequence[Log]) -> dict[str, float]:
     given: dict[str, float] = {}
     for each in said:
         name, mark, offset = each.rpartition("=")
+        seconds = offset_s(offset)
         meant = [log.name for log in logs if _is_meant(name, log)] if mark else [ALL]
         if not meant:
             raise UsageError(f"--tz {each!r}: no log that was given has this name", hint=_HINT)
-        given.update(dict.fromkeys(meant, offset_s(offset)))
+        given.update(dict.fromkeys(meant, seconds))
     for log in logs:
         if log.name in given and log.zone_s is not None:
             log.remarks.say(ZONE_KNOWN)
