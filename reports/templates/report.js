@@ -226,16 +226,16 @@
   };
   // Checks that say exactly the same share a line.
   const lines = (found) => {
-    const alike = new Map();
+    const same = new Map();
     for (const one of found) {
       for (const parts of said(one)) {
         const key = JSON.stringify(parts);
-        if (!alike.has(key)) alike.set(key, { parts, checks: [] });
-        const { checks } = alike.get(key);
+        if (!same.has(key)) same.set(key, { parts, checks: [] });
+        const { checks } = same.get(key);
         if (!checks.includes(one.result[0])) checks.push(one.result[0]);
       }
     }
-    return [...alike.values()].map(({ parts: [word, part, observed, expected, action, files, source], checks }) => {
+    return [...same.values()].map(({ parts: [word, part, observed, expected, action, files, source], checks }) => {
       const line = make("tr", {},
         cell("", make("span", { className: "badge " + word, textContent: say(word) })), cell("check", many(checks)), cell("", part),
         cell("", observed), Object.assign(cell("", expected), { title: source }), cell("", action), cell("mono", ...files.flatMap((path) => [file(path), " "])));

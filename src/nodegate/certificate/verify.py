@@ -72,11 +72,7 @@ def verify(paper: Paper, folder: Path) -> Compared:
             for name, value in known.items()
             if printed.fields[name] != squeezed(plain(value))
         ),
-        *(
-            [f"report.json was made from manifest {made_from or '(none)'}, the folder has {known['manifest']}"]
-            if (made_from := report.run.manifest_sha256) != known["manifest"]
-            else []
-        ),
+        *_report_differs(report.run.manifest_sha256, known["manifest"]),
         *(str(each) for each in manifest.odd_files()),
         *_register_differs(printed, entries),
     ]
@@ -149,6 +145,11 @@ def _apart(here: str, there: str) -> tuple[int, int] | None:
 def _bare(text: str) -> str:
     """A text without blanks, and with its signs in one form: a PDF has ligatures and signs of its fonts."""
     return squeezed(unicodedata.normalize("NFKC", text))
+
+
+def _report_differs(said: str, there: str) -> Iterator[str]:
+    if said != there:
+        yield f"report.json was made from manifest {said or '(none)'}, the folder has {there}"
 
 
 def _register_differs(printed: Printed, entries: Sequence[Entry]) -> Iterator[str]:

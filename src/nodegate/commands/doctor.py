@@ -1,5 +1,7 @@
 """Preflight: can every node be reached and queried, and does it have the tools that a run needs?"""
 
+from __future__ import annotations
+
 import argparse
 import dataclasses
 import json
@@ -9,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nodegate.claims.provable import provable
 from nodegate.claims.table import claims_of
@@ -20,12 +23,14 @@ from nodegate.inventory.hostlist import fold
 from nodegate.launchers import LAUNCHERS
 from nodegate.node import Node
 from nodegate.policy.policy import by_contract
-from nodegate.run.judging import Judging
 from nodegate.text import counted, visible
-from nodegate.toolbox.carried import Carried
 from nodegate.toolbox.tool_list import how_to_get
 from nodegate.toolbox.toolbox import Lacking, Toolbox
-from nodegate.transport import Options
+
+if TYPE_CHECKING:
+    from nodegate.run.judging import Judging
+    from nodegate.toolbox.carried import Carried
+    from nodegate.transport import Options
 
 SCHEMA = "nodegate.doctor/1"
 SECTIONS = ("system", "pci", "driver", "software", "kernel_log")
@@ -236,12 +241,7 @@ def complaints_about_claims(
     for reason, names in about.items():
         bare = [name for name in names if not signed[name]]
         if bare:
-            # a claim, with its clause where the user named a policy
-            clauses = (policy.item(name).clause if policy and judging.names_policy else "" for name in bare)
-            named = (
-                f"{name} (clause {clause})" if clause else name for name, clause in zip(bare, clauses, strict=True)
-            )
-            what = f"cannot be proven: {', '.join(named)}: {reason}"
+            what = f"cannot be proven: {', '.join(_named(name, judging) for name in bare)}: {reason}"
             step = "supply it (--baseline, --tools, more nodes), or sign off the gap (nodegate_gaps, --waivers)"
             yield Complaint(node.name, what, step, Weight.OPEN)
     for name, who in signed.items():
@@ -249,6 +249,12 @@ def complaints_about_claims(
             reasons = [reason for reason, names in about.items() if name in names]
             what = f"may stay unproven: {name}{': ' if reasons else ''}{', '.join(reasons)}"
             yield Complaint(node.name, what, f"signed for: {who}", Weight.NOTE)
+
+
+def _named(claim: str, judging: Judging) -> str:
+    """A claim, with its clause where the user named a policy."""
+    clause = judging.policy.item(claim).clause if judging.policy and judging.names_policy else ""
+    return f"{claim} (clause {clause})" if clause else claim
 
 
 def notes_on_policy(judging: Judging) -> Iterator[str]:

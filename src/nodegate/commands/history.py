@@ -50,9 +50,10 @@ def run(asked: argparse.Namespace) -> int:
     with database.reading(record) as base:
         found = [whom(base, name) for name in names]
         if asked.json:
-            print(json.dumps({"schema": SCHEMA, "of": [asdict(past(base, who)) for who in found]}, ensure_ascii=False))
-        for who in found if not asked.json else ():
-            sys.stdout.writelines(f"{visible(line)}\n" for line in lines(base, who, margins))
+            print(json.dumps({"schema": SCHEMA, "of": [asdict(past(base, who)) for who in found]}))
+        else:
+            for who in found:
+                sys.stdout.writelines(f"{visible(line)}\n" for line in lines(base, who, margins))
         told = [(who.name, numbers(base, who)) for who in found] if asked.plot else []
     if asked.plot:
         write_plot(asked.plot, told)

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from nodegate.job.look import Look
-    from nodegate.job.parts import Part
     from nodegate.knowledge.words import Text
 
 
@@ -52,17 +51,21 @@ class Finding:
 
 def places(look: Look, rows: Iterable[int]) -> tuple[Place, ...]:
     """GPUs as places: a node of which all GPUs are meant is one place, and the whole job is none."""
-    chosen = set(rows)
-    of_node: dict[str, list[tuple[bool, Part]]] = {}
+    chosen, parts = set(rows), look.seen.parts
+    if chosen >= set(look.rows.tolist()):
+        return ()
+    of_node: dict[str, list[int]] = {}
     for row in look.rows.tolist():
-        of_node.setdefault(look.seen.parts[row].node, []).append((row in chosen, look.seen.parts[row]))
+        of_node.setdefault(parts[row].node, []).append(row)
     found: list[Place] = []
     for node, mine in of_node.items():
-        pods = {part.pod for _, part in mine}
-        whole = [Place(node, None, pods.pop() if len(pods) == 1 else "")]
-        guilty = [Place(node, part.gpu, part.pod) for is_chosen, part in mine if is_chosen]
-        found += whole if len(guilty) == len(mine) > 1 else guilty
-    return () if chosen >= set(look.rows.tolist()) else tuple(found)
+        guilty = [row for row in mine if row in chosen]
+        if len(guilty) == len(mine) > 1:
+            pods = {parts[row].pod for row in mine}
+            found.append(Place(node, None, pods.pop() if len(pods) == 1 else ""))
+        else:
+            found += [Place(node, parts[row].gpu, parts[row].pod) for row in guilty]
+    return tuple(found)
 
 
 def node_places(look: Look, nodes: Iterable[str]) -> tuple[Place, ...]:

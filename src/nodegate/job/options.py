@@ -90,7 +90,12 @@ def from_arguments(asked: argparse.Namespace) -> Asked:
         at=_moment(asked.at),
         targets=targets_of(asked.notice),
         with_log=tuple(asked.with_log),
-        **{each: getattr(asked, each) for each in ("replay", "run_dir", "print_queries", "json", "lang", "follow")},
+        replay=asked.replay,
+        run_dir=asked.run_dir,
+        print_queries=asked.print_queries,
+        json=asked.json,
+        lang=asked.lang,
+        follow=asked.follow,
     )
 
 
@@ -102,7 +107,9 @@ def _nodes(text: str | None, inventory: list[str]) -> tuple[str, ...]:
     if inventory:
         from nodegate.inventory.inventory import read  # noqa: PLC0415 - only for an inventory
 
-    names = [node.name for node in read(inventory).select(text)] if inventory else expand(text)
+        names = [node.name for node in read(inventory).select(text)]
+    else:
+        names = expand(text)
     if not names:
         raise UsageError("--nodes names no node")
     return tuple(dict.fromkeys(short(name) for name in names))

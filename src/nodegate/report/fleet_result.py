@@ -151,9 +151,12 @@ def _unfulfilled(node: NodeReport) -> Mapping[str, State | None]:
         owners = [claim.name for claim in claims() if speaks(claim, record.check)]
         if not any(owner in found for owner in owners):
             # no claim of the node tells it: `owners` are claims that its profile does not make
-            is_open = record.waiver or record.verdict is Verdict.ERROR
-            state = None if record.waiver else State.NOT_PROVEN if is_open else State.REFUTED
-            found |= dict.fromkeys(owners if owners and not is_open else (OTHER,), state)
+            if record.waiver:
+                found[OTHER] = None
+            elif record.verdict is Verdict.ERROR:
+                found[OTHER] = State.NOT_PROVEN
+            else:
+                found |= dict.fromkeys(owners or (OTHER,), State.REFUTED)
     if node.verdict not in GOOD and not found:
         found[OTHER] = State.REFUTED if node.verdict is NodeVerdict.REJECTED else State.NOT_PROVEN
     return found

@@ -35,11 +35,11 @@ _RANK = " spnwaef"  # the best first: where a check left two results, the worst 
 def page_data(report: Report, rows: Sequence[CauseRow], packed: frozenset[str] = frozenset()) -> dict[str, object]:
     """What the page's script reads; `rows` are the causes as the page shows them, `packed` as for the page.
 
-    `nodes` holds per node: `n` name, `v` verdict (into `verdicts`), `c` one letter a check, `d` the results that have
-    something to say, `k` how many claims are proven, of how many, and those with something to say as [state, claim,
-    words], `i` identity, `s` the names of its parts and their serials, `u` why out of reach. A result is [check,
-    message, [finding], evidence, waiver]; a finding is [letter, part, observed, expected, action, source]; numbers
-    point into `texts`. `causes` are rows in the page's order: [anchor, severity, part, what, [node]].
+    `nodes` holds per node: `n` name, `v` verdict (into `verdicts`), `c` a letter for each check, in `texts`, `d` the
+    results that have something to say, `k` how many claims are proven, of how many, and those with something to say as
+    [state, claim, words], `i` identity, `s` the names of its parts and their serials, `u` why out of reach. A result is
+    [check, message, [finding], evidence, waiver]; a finding is [letter, part, observed, expected, action, source];
+    numbers point into `texts`. `causes` are rows in the page's order: [anchor, severity, part, what, [node]].
 
     Most nodes are alike: `d`, each of its results, `i` and the names of `s` are numbers into `alike`, and a path of
     evidence does not have the name of its node: "evidence//facts.json".
@@ -103,7 +103,7 @@ class _Page:
             "r": self.text(node.rack),
             "p": self.text(node.platform),
             "v": NODE_ORDER.index(node.verdict),
-            "c": self.text("".join(cells)),
+            "c": self.texts.setdefault("".join(cells), len(self.texts)),  # letters of ours: never cut
         }
         speak = (each for each in node.records if self.with_passes or each.waiver or each.verdict is not Verdict.PASS)
         if found := [self.alike(self.result(record)) for record in speak]:

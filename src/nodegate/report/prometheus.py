@@ -67,10 +67,8 @@ def write(report: Report, file: IO[str], beside: Beside) -> None:
     ]  # fmt: skip
     for name, text, series in families:
         file.write(f"# HELP nodegate_{name} {text}\n# TYPE nodegate_{name} gauge\n")
-        lines, form = (
-            {_labels(labels): value for labels, value in series},
-            ".3f" if name.endswith("_seconds") else ".12g",
-        )
+        lines = {_labels(labels): value for labels, value in series}
+        form = ".3f" if name.endswith("_seconds") else ".12g"
         file.writelines(f"nodegate_{name}{labels} {value:{form}}\n" for labels, value in lines.items())
 
 

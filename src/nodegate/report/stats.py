@@ -108,17 +108,16 @@ class _Seen:
 
     def add(self, value: float, of: NodeReport, finding: Finding) -> None:
         """One finding; those of a node come one after the other."""
-        node, count = of.node, 1 + len(finding.also)
-        for _ in range(count):
-            self.values.append(value)
+        node, values = of.node, (value,) * (1 + len(finding.also))
+        self.values.extend(values)
         if of.node != self._node:
             self.nodes, self._node, self._good = self.nodes + 1, node, of.verdict in GOOD
         if self._good:
-            self.accepted.extend(self.values[-count:])
+            self.accepted.extend(values)
         if finding.verdict is Verdict.PASS:
-            self.passed += count
+            self.passed += len(values)
         elif finding.verdict in NOT_PASSED:
-            self.beyond.extend(self.values[-count:])
+            self.beyond.extend(values)
             self.named += [(value, _at(node, part)) for part in finding.parts[: MOST_NAMED - len(self.named)]]
         # of equal values the node by name, in whatever order the nodes come
         if self.lowest is None or value < self.lowest[0] or (value == self.lowest[0] and node < self.lowest[1]):

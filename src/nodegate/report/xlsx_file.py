@@ -29,12 +29,13 @@ def write(run: Path, file: Path) -> None:
     """
     with workbook(file) as book:
         report, manifest = load(run), Manifest(run)
+        itself = [(manifest.sha256, MANIFEST)] if manifest.exists else []
         sheets = {
             "nodes": csv_file.node_rows(report),
             "criteria": _criteria(report),
             "causes": _causes(report),
             "findings": csv_file.finding_rows(report, frozenset(Verdict)),
-            "manifest": (("sha256", "file"), *((manifest.sha256, MANIFEST),) * manifest.exists, *manifest.lines()),
+            "manifest": (("sha256", "file"), *itself, *manifest.lines()),
         }
         for name, rows in sheets.items():
             _sheet(book, name, rows)

@@ -116,12 +116,15 @@ _KERAS_BAR = re.compile(
     r"(?:^|\s)(?P<n>[0-9]{1,13})/(?P<of>[0-9]{1,13})\s{1,4}(?:\[[=>.]{1,60}\] -|[━╸╺ ]{1,60})\s{1,4}"
     r"(?:ETA: )?(?P<eta>[0-9:]{1,12})s?(?: -)? {1,4}(?P<time>[0-9]{1,9})(?P<unit>m?s)/(?:step|sample|batch)"
 )
-LEAST_S = 20.0  # between two means: their errors are those of whole milliseconds, times the steps
-NEGATIVES = 2
+_KERAS_LEAST_S = 20.0  # between two means: their errors are those of whole milliseconds, times the steps
+_KERAS_NEGATIVES = 2
 
 
 class KerasBars:
-    """Reads the bars of one log."""
+    """Keras' bars: their time is the mean since the epoch began, so a step's own is the difference of two by steps.
+
+    A program that writes the last step's own there is known by such a difference that is negative.
+    """
 
     def __init__(self) -> None:
         self._anchor = self._before = (0, 0.0)  # steps, and the seconds of all of them
@@ -132,7 +135,7 @@ class KerasBars:
         """The reading of a bar; None for other lines and while too little time has passed."""
         found = _KERAS_BAR.search(line[:400]) if "/step" in line or "/sample" in line or "/batch" in line else None
         steps, of = (int(found["n"]), int(found["of"])) if found else (0, 0)
-        mean = _mean(found, steps, of - steps) if found else None
+        mean = _keras_mean(found, steps, of - steps) if found else None
         if mean is None or not 0 < steps < of:
             return None
         self._of = self._of or of
@@ -144,15 +147,15 @@ class KerasBars:
             self._lap += 1
         self._negatives += spent_s < self._before[1]
         self._before = (steps, spent_s)
-        if self._negatives < NEGATIVES:
+        if self._negatives < _KERAS_NEGATIVES:
             since, since_s = self._anchor
-            if spent_s - since_s < LEAST_S:
+            if spent_s - since_s < _KERAS_LEAST_S:
                 return None
             mean, self._anchor = (spent_s - since_s) / (steps - since), self._before
         return Reading("keras", steps, seconds=mean, bar=f" of {of}", lap=self._lap)
 
 
-def _mean(found: re.Match[str], steps: int, left: int) -> float | None:
+def _keras_mean(found: re.Match[str], steps: int, left: int) -> float | None:
     """Seconds of a step: by the time that is left where it says more than whole seconds or milliseconds."""
     value = positive(found["time"])
     if value is None or found["unit"] == "ms":

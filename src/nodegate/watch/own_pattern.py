@@ -46,8 +46,11 @@ class OwnPattern:
         line = line[:MOST_CHARACTERS]
         before = signal.signal(signal.SIGVTALRM, _ring)  # the engine looks for signals while it tries
         try:
-            signal.setitimer(signal.ITIMER_VIRTUAL, MOST_CPU_S)
-            found = self._pattern.search(line)
+            try:
+                signal.setitimer(signal.ITIMER_VIRTUAL, MOST_CPU_S)
+                found = self._pattern.search(line)
+            finally:  # the alarm may still come here
+                signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         except _TooLongError:
             self._timeouts += 1
             if self._timeouts < MOST_TIMEOUTS:
@@ -57,7 +60,6 @@ class OwnPattern:
                 hint="do not nest repetitions, and use [^|]* in place of .*",
             ) from None
         finally:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
             signal.signal(signal.SIGVTALRM, before)
         return reading("pattern", found.groupdict()) if found else None
 

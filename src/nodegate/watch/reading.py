@@ -54,9 +54,7 @@ class Point:
     first: int
     last: int
     seconds: float
-    key: tuple[
-        object, ...
-    ]  # equal for two that can be compared: format, batch, sequence, world, whether tokens are known
+    key: tuple[object, ...]  # equal for comparable ones: format, batch, sequence, world, whether tokens are known
     tokens: float | None = None  # of an iteration
     time: str = ""
     pause: str = ""  # what was in between: a checkpoint, an evaluation

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict
 
-from nodegate.text import counted as number
+from nodegate import text as texts
 from nodegate.watch.answer import Answer, Silent, Slow, counted, of_one
 
 SCHEMA = "nodegate.watch/1"
@@ -32,8 +32,8 @@ def headline(answer: Answer) -> str:
     shown = f"{ms:.1f} ms" if ms >= 1 else f"{ms:.4g} ms"
     usual = "" if answer.usual_s is None else f", usually {shown}{of_one(answer.per)}"
     end = ", ended with an error" if answer.died else ", finished" if answer.finished else ""
-    counts = (number(len(answer.slow), "slow time"), number(len(answer.silent), "silence"))
-    said = " and ".join(each for each in counts if not each.startswith("0 ")) or answer.reason
+    kinds = ((answer.slow, "slow time"), (answer.silent, "silence"))
+    said = " and ".join(texts.counted(len(found), noun) for found, noun in kinds if found) or answer.reason
     return f"{state}: {said}; {counted(answer.per)}s {answer.first}-{answer.last} ({answer.source}){usual}{end}"
 
 

@@ -98,9 +98,12 @@ class Silence:
         """By the clock of this machine no line came for so long; returns the silence when it begins."""
         if seconds < self.limit_s():
             return None
-        lasts = [self.found.pop()] if self.found and not self.found[-1].over else []
-        self.found.append(Silent(seconds, self.limit_s(), iteration, self._last.text if self._last else "", died=died))
-        return None if lasts else self.found[-1]
+        now = Silent(seconds, self.limit_s(), iteration, self._last.text if self._last else "", died=died)
+        if self.found and not self.found[-1].over:
+            self.found[-1] = now
+            return None
+        self.found.append(now)
+        return now
 
     def ends(self) -> Silent | None:
         """A line came; returns the silence that it ends."""

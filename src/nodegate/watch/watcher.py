@@ -160,8 +160,10 @@ class Watcher:
         elif name in remarks.PAUSES:
             self._series.pause(name)
             self._explained = self._explained or remarks.PAUSES[name]
+        elif name == "finished":
+            self._finished = True
         elif name:
-            self._finished, self._died = self._finished or name == "finished", self._died or name == "died"
+            self._died = self._died or name == "died"
         elif (rank := marks.slowest_rank(text)) is not None:
             self.pace.rank(rank)
         elif said := marks.setting(text):

@@ -8,8 +8,7 @@ from statistics import median
 from typing import NamedTuple
 
 from nodegate.inventory.hostlist import natural
-from nodegate.records.finding import Finding
-from nodegate.records.part import Kind
+from nodegate.records.part import Kind, Part
 from nodegate.records.run import NodeReport
 from nodegate.records.verdict import Verdict
 from nodegate.report.stats import NOT_PASSED, number
@@ -44,21 +43,20 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True)
 class Values:
-    """One metric of one kind of part on one platform; `found` are its findings, node by node."""
+    """One metric of one kind of part on one platform; `found` is it by node, with the parts that have it."""
 
     platform: str
     quantity: str
     unit: str
-    found: list[tuple[str, Finding, float]]
+    found: list[tuple[str, tuple[Part, ...], Value]]
 
     @cached_property
     def of(self) -> Mapping[str, Mapping[str, Value]]:
         """[node][part] -> value."""
         every = defaultdict[str, dict[str, Value]](dict)
-        for node, finding, value in self.found:
-            new, own = Value(_WORST_FIRST.index(finding.verdict), value), every[node]
-            for part in finding.parts:
-                name = part.short
+        for node, parts, new in self.found:
+            own = every[node]
+            for name in (part.short for part in parts):
                 own[name] = min(own.get(name, new), new)
         return every
 
@@ -87,7 +85,7 @@ def every_value(nodes: Iterable[NodeReport]) -> dict[tuple[Kind, str, str], Valu
             key = kind, node.platform, finding.metric
             if key not in found:
                 found[key] = Values(node.platform, finding.quantity, finding.unit, [])
-            found[key].found.append((node.node, finding, value))
+            found[key].found.append((node.node, finding.parts, Value(_WORST_FIRST.index(finding.verdict), value)))
     return found
 
 
