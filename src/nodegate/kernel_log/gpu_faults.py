@@ -194,9 +194,8 @@ def _rooted(faults: Sequence[Fault]) -> list[Fault]:
     by_root = {id(faults[index]): tuple(found) for index, found in codes.items()}
     for index, fault in enumerate(kept):
         cause = fault.first.cause
-        if (
-            fault.rule.kind is XidKind.CONSEQUENCE and cause is not None
-        ):  # known from its own line alone: judged as that
+        # a consequence whose cause is known from its own line alone is judged as that cause
+        if fault.rule.kind is XidKind.CONSEQUENCE and cause is not None:
             kept[index] = replace(fault, rule=xid_rule(cause), followed_by=(fault.rule.code,))
         else:
             kept[index] = replace(fault, followed_by=by_root.get(id(fault), ()))

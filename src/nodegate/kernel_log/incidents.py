@@ -215,8 +215,8 @@ def tell_incidents(
     found = incidents(log, subject, window)
     for incident in found:
         if not any(_follows(incident, other) for other in found):
-            why = _RECOVERED if incident.recovered else harmless(incident) if harmless else ""
-            tell_one(incident, window, verdicts, harmless=why)
+            why = harmless(incident) if harmless else ""
+            tell_one(incident, window, verdicts, harmless=_RECOVERED if incident.recovered else why)
 
 
 def tell_one(

@@ -113,6 +113,7 @@ class Program:
 
     def line(self) -> "dict[str, Any]":
         """Its line."""
+        duration_s = time.monotonic() - self.started_s  # before the counters are read: a NIC may hang
         alive = self.process if self.process is not None and self.process.poll() is None else None
         after = None if self.before is None else counted(self.counters)
         return {
@@ -124,7 +125,7 @@ class Program:
             "truncated": self.truncated,
             "stuck": ["{} {} D".format(alive.pid, self.argv[0].rpartition("/")[2])] if alive else [],
             "started_epoch_s": self.started_epoch_s,
-            "duration_s": time.monotonic() - self.started_s,
+            "duration_s": duration_s,
             "counted": self.before + after if self.before and after else None,
             "seat": None if self.seat is None else self.seat.line(),
         }

@@ -153,10 +153,9 @@ def _lost(found: Mapping[str, object], dropped: int, first_s: Known[float]) -> t
 
     An older release named no kind, and left out what was older than its first line: it may be of any kind.
     """
-    records = value_or(read.records(found, "lost"), ())
     told = tuple(
         Lost(value_or(read.text(one, "kind"), ANY_KIND), lines, read.number(one, "until_epoch_s"))
-        for one in records
+        for one in read.listed(found, "lost")
         if (lines := value_or(read.integer(one, "lines"), 0)) > 0
     )
     rest = dropped - sum(lost.lines for lost in told)
@@ -262,8 +261,11 @@ def _iso_time(match: Match[str]) -> Known[float]:
     whole = _epoch(int(year), int(month), int(day), (hour, minute, second))
     if isinstance(whole, Unknown):
         return whole
-    ahead_s = int(zone[1:3]) * 3600.0 + int(zone[-2:]) * 60.0 if zone and zone != "Z" else 0.0
-    return whole + float(f"0.{fraction or 0}") - (-ahead_s if zone and zone[0] == "-" else ahead_s)
+    seconds = whole + float(f"0.{fraction or 0}")
+    if not zone or zone == "Z":
+        return seconds
+    ahead_s = int(zone[1:3]) * 3600.0 + int(zone[-2:]) * 60.0
+    return seconds + ahead_s if zone[0] == "-" else seconds - ahead_s
 
 
 def _month(name: str | None) -> int | None:

@@ -103,7 +103,10 @@ def gpu(found: Gpu) -> Gpu:
         if len(numbers) < len(links) or not all(0 <= number < _MOST_LINKS for number in numbers):
             changed["nvlinks"] = Unknown(Why.IMPLAUSIBLE, "NVLinks are listed twice, or by numbers that no GPU has")
         else:
-            changed["nvlinks"] = tuple(replace(link, **_impossible(link, _LINK_SPANS)) for link in links)  # type: ignore[arg-type]
+            changed["nvlinks"] = tuple(
+                replace(link, **wrong) if (wrong := _impossible(link, _LINK_SPANS)) else link  # type: ignore[arg-type]
+                for link in links
+            )
     return replace(found, **changed)  # type: ignore[arg-type]
 
 

@@ -235,9 +235,8 @@ def _told(loaded: children.Outcome, options: Options, began: float) -> Entry:
         entry.update(part)  # type: ignore[call-overload]
     started = [float(str(each)) for each in load.progress(loaded.parts, "started")]
     final: Entry = loaded.value if isinstance(loaded.value, dict) else {}
-    ended = (
-        str(loaded.unknown["detail"]) if loaded.unknown else ""
-    )  # what ended a process that did not report it itself
+    # what ended a process that did not report it itself
+    ended = str(loaded.unknown["detail"]) if loaded.unknown else ""
     in_library = ended.rpartition(", at ")[2].startswith(("cublas", "loading /"))
     limit_s = options.answer_limit_s if started else options.start_limit_s
     entry["started_s"] = round(started[0] - began, 3) if started else None

@@ -8,10 +8,20 @@ import functools
 import time
 from typing import Any, Dict, List, Sequence, Tuple
 
-from nodegate.node_side.load import burn, copying, cuda, place, sampler
+from nodegate.node_side.load import burn, copying, cuda, link_watch, place
 from nodegate.node_side.load import turns as steps
 from nodegate.node_side.load.buffers import Buffers
-from nodegate.node_side.load.copying import DEVICE_SHARE, HOST_SHARE, KERNEL_SHARE, KERNELS, PEER_SHARE, Options
+from nodegate.node_side.load.copying import (
+    ALL,
+    DEVICE_SHARE,
+    HOST_SHARE,
+    KERNEL_SHARE,
+    KERNELS,
+    NONE,
+    PEER_SHARE,
+    RING,
+    Options,
+)
 from nodegate.node_side.load.place import answer_within
 from nodegate.node_side.load.turns import Turns
 from nodegate.node_side.probe import child, children, driver
@@ -22,7 +32,6 @@ _ROUND = 4096  # the kernels take whole blocks of 16 bytes
 PEER_S, FEWEST_S = 0.3, 0.05  # of copies, for each pair
 AROUND_S = 1.0  # what a pair takes in addition: clearing and comparing
 MOST_FAILURES = 3
-ALL, RING, NONE = "all", "ring", "none"
 _SEED = 0x0C091E53
 _PART_BYTES, _PARTS_OF_PAIRS = 1 << 20, 4 << 20
 
@@ -81,7 +90,7 @@ def _copy_each(document: Entry, options: Options) -> None:
     tasks: Dict[str, child.Task] = {}
     for slot, each in enumerate(good):
         copy = functools.partial(copying.run, slot, each["uuid"], each["pci"], options, turns)
-        watch = functools.partial(sampler.watch_link, each["index"], slot, turns, options.answer_limit_s)
+        watch = functools.partial(link_watch.run, each["index"], slot, turns, options.answer_limit_s)
         for what, job in (("copies", copy), ("link", watch)):
             tasks["{} {}".format(what, each["index"])] = child.Task(job, limit, _PART_BYTES)
     outcomes = children.run(tasks)
@@ -211,9 +220,8 @@ def _between(source: Buffers, target: Buffers, pair: Pair, options: Options, pai
     target.clear()
     api.use(source.context)
     ends = target.target, target.context, source.source, source.context
-    copy = functools.partial(
-        api.call, "cuMemcpyPeerAsync", *ends, options.size, source.stream
-    )  # over the host if need be
+    # over the host if need be
+    copy = functools.partial(api.call, "cuMemcpyPeerAsync", *ends, options.size, source.stream)
     found = source.timed(copy, pair_s)
     api.use(target.context)
     wrong, first = target.differences()

@@ -19,6 +19,7 @@ KERNEL_SHARE, KERNELS = 0.05, 3  # in addition: each kernel that reads and write
 OUT, IN, BOTH, INSIDE = "device_to_host", "host_to_device", "both_ways", "device"
 _TO_HOST, _FROM_HOST, _WITHIN = "cuMemcpyDtoHAsync_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoDAsync_v2"
 ALONE, AT_ONCE = "alone", "at once"
+ALL, RING, NONE = "all", "ring", "none"  # pairs of GPUs
 _SEEDS = {ALONE: 0x0C091E51, AT_ONCE: 0x0C091E52}
 
 
@@ -30,7 +31,7 @@ class Options(NamedTuple):
     kernel_size: int = 4 << 30
     pattern_s: float = 0.0
     both_ways: bool = False
-    peers: str = "all"
+    peers: str = ALL
     start_limit_s: float = 60.0
     answer_limit_s: float = 20.0
 

@@ -6,13 +6,11 @@ from types import ModuleType
 from typing import Any, Dict, List, Sequence, Tuple
 
 from nodegate.node_side.load import turns as steps
-from nodegate.node_side.load.copying import ALONE, AT_ONCE
-from nodegate.node_side.load.place import answer_within
 from nodegate.node_side.probe import child, reading
 from nodegate.node_side.probe.nvml_calls import Handle, Reader, ask
-from nodegate.node_side.probe.nvml_readings import ECC_CORRECTED, ECC_UNCORRECTED, LINK_GEN, READINGS, confidential
+from nodegate.node_side.probe.nvml_readings import ECC_CORRECTED, ECC_UNCORRECTED, LINK_GEN, READINGS
 
-INTERVAL_S, LINK_INTERVAL_S = 0.2, 0.05
+INTERVAL_S = 0.2
 MOST_WINDOWS, MOST_IN_ALL = 300, 960
 
 Window = Dict[str, Any]
@@ -31,8 +29,6 @@ QUANTITIES: Dict[str, Tuple[Reader, float]] = {
     "ecc_uncorrected": (ECC_UNCORRECTED, 1),
     "event_reasons": (READINGS["event_reasons"], 1),
 }
-LINK = {"link_gen": LINK_GEN, "link_width": READINGS["link_width"]}
-_WHEN = {steps.ALONE: ALONE, steps.OUT: AT_ONCE, steps.IN: AT_ONCE}
 _FOR_GOOD = ("not supported", "missing", "denied")  # not asked again
 
 
@@ -47,7 +43,9 @@ def run(index: int, slot: int, turns: steps.Turns, length_s: float) -> Dict[str,
     Raises:
         reading.CannotRead: NVML does not start or does not know the GPU.
     """
-    nvml, handle = _started(index)
+    nvml = importlib.import_module("pynvml")
+    ask(nvml, "nvmlInit")
+    handle = ask(nvml, "nvmlDeviceGetHandleByIndex", index)
     sampler = _Sampler(nvml, handle)
     before, first = _violations(nvml, handle), time.monotonic()
     window, opened = _Window(first), first
@@ -72,12 +70,6 @@ def run(index: int, slot: int, turns: steps.Turns, length_s: float) -> Dict[str,
     }
 
 
-def _started(index: int) -> "Tuple[ModuleType, Handle]":
-    nvml = importlib.import_module("pynvml")
-    ask(nvml, "nvmlInit")
-    return nvml, ask(nvml, "nvmlDeviceGetHandleByIndex", index)
-
-
 class _Sampler:
     """Reads every quantity that the GPU has."""
 
@@ -89,6 +81,7 @@ class _Sampler:
         self.lost = ""
 
     def sample(self) -> Dict[str, float]:
+        """{quantity: number} at this moment."""
         found: Dict[str, float] = {}
         for name, (read, divisor) in QUANTITIES.items():
             if name in self._left_out:
@@ -115,6 +108,7 @@ class _Window:
         self._bits: Dict[str, int] = {}
 
     def add(self, sample: Dict[str, float], *, loading: bool) -> None:
+        """Take one sample."""
         self._count += 1
         self._load += loading
         reasons = int(sample.pop("event_reasons", 0))
@@ -181,47 +175,3 @@ def growth(before: object, after: object) -> object:
     if isinstance(before, int) and isinstance(after, int):
         return after - before if after >= before else reading.unknown("failed", "the counter decreased")
     return after if isinstance(after, dict) else before
-
-
-def watch_link(index: int, slot: int, turns: steps.Turns, answer_limit_s: float) -> Dict[str, object]:
-    """What NVML reports on the PCIe link of one GPU while it copies: an idle GPU lowers its link.
-
-    Raises:
-        reading.CannotRead: NVML does not start or does not know the GPU.
-    """
-    turns.say(turns.watcher(slot), steps.PREPARING)
-    answer_within(answer_limit_s)
-    nvml, handle = _started(index)
-    state = {"confidential": confidential(nvml), "virtualization": READINGS["virtualization_mode"](nvml, handle)}
-    before = READINGS["pcie_replays"](nvml, handle)
-    samples: Dict[str, List[Dict[str, int]]] = {ALONE: [], AT_ONCE: []}
-    unread: Dict[str, object] = {}
-    turns.say(turns.watcher(slot), steps.WAITING)
-    while turns.step(slot) != steps.ENDED:
-        when = _WHEN.get(turns.step(slot))
-        if when:
-            answer_within(answer_limit_s)
-            samples[when].append(_link_sample(nvml, handle, unread))
-        answer_within(0)
-        time.sleep(LINK_INTERVAL_S)
-    answer_within(answer_limit_s)
-    after = READINGS["pcie_replays"](nvml, handle)
-    answer_within(0)
-    found: Dict[str, object] = {}  # {quantity: [lowest, median, highest]} and the number of samples
-    for when, several in samples.items():
-        values = {name: [each[name] for each in several if name in each] for name in LINK}
-        spreads: Dict[str, object] = {name: spread(each) for name, each in values.items() if each}
-        found[when] = dict(spreads, count=len(several))
-    return dict(found, **state, unread=unread, replays=growth(before, after))
-
-
-def _link_sample(nvml: ModuleType, handle: Handle, unread: Dict[str, object]) -> Dict[str, int]:
-    found: Dict[str, int] = {}
-    for name, read in LINK.items():
-        child.note("NVML " + name)
-        value = read(nvml, handle)
-        if isinstance(value, int):
-            found[name] = value
-        else:
-            unread[name] = value
-    return found

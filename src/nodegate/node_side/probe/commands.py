@@ -144,7 +144,7 @@ class _Running:
         open_pipes = {
             pipe.fileno(): stream for stream, pipe in ((1, self.process.stdout), (2, self.process.stderr)) if pipe
         }
-        while True:
+        while open_pipes or self.process.poll() is None:
             if self.deadline.is_over(self._could_go_on):
                 took_s, name = self.deadline.at - self.started, self.name
                 if self._kill():

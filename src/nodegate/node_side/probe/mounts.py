@@ -33,7 +33,8 @@ asked_for: List[str] = []  # folders in which a file is written
 def read() -> object:
     """The data of the section."""
     rows = [(line, line.split(" ")) for line in files.required("/proc/self/mounts").splitlines()]
-    mounted = [(line, _unescaped(words[1])) for line, words in rows if len(words) > 3 and _matters(*words[1:3])]
+    named = [(line, _unescaped(words[1]), words[2]) for line, words in rows if len(words) > 3]
+    mounted = [(line, path) for line, path, kind in named if _matters(path, kind)]
     paths = list(dict.fromkeys((*ALWAYS, *(path for _, path in mounted))))[:MOST_MOUNTS]
     return {"table": "\n".join(line for line, _ in mounted), "usage": _of_each(paths, _usage, USAGE_LIMIT_S)}
 
@@ -49,8 +50,7 @@ def _unescaped(word: str) -> str:
     return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match.group(1), 8)), word)
 
 
-def _matters(written: str, kind: str) -> bool:
-    path = _unescaped(written)
+def _matters(path: str, kind: str) -> bool:
     if path in ALWAYS:
         return True
     if _OF_CONTAINERS.match(path) or _NOT_STORAGE.match(kind):

@@ -37,6 +37,7 @@ def read() -> object:
         "cmdline": files.text("/proc/cmdline"),
         "dmi": files.texts("/sys/class/dmi/id", _DMI),
         "cpu_model": _cpu_model(),
+        # cpu0 has no `online` file
         "cpu_count": _number_of({cpu for cpu in _cpus() if files.plain(cpu + "/online", "1") == "1"}, "CPU listed"),
         "cpu_sockets": _number_of(set(_topology("physical_package_id")) - {"", "-1"}, "physical_package_id"),
         "meminfo": files.text("/proc/meminfo"),
@@ -127,8 +128,8 @@ def above() -> Set[int]:
 def visible() -> List[Process]:
     """All visible processes, in the order of their numbers."""
     found = []
-    for name in files.entries("/proc"):
-        before, _, after = files.plain(f"/proc/{name}/stat").rpartition(")") if name.isdigit() else ("", "", "")
+    for name in filter(str.isdigit, files.entries("/proc")):
+        before, _, after = files.plain(f"/proc/{name}/stat").rpartition(")")
         fields = after.split()
         if len(fields) > 1 and fields[1].isdigit():
             found.append(Process(int(name), before.partition("(")[2], fields[0], int(fields[1])))
