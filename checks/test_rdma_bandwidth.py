@@ -120,6 +120,7 @@ def test_rails(
         if shared is None:
             verdicts.passed(part=rail, text=f"{what} not behind the other rails", quantity=what)
             continue
+        limit, note = shared
         bad = findings.is_bad(metric, rdma, baseline, peers)
         verdicts.found(
             Verdict.FAIL if bad else Verdict.WARN,
@@ -127,8 +128,8 @@ def test_rails(
             quantity=what,
             observed=float(f"{metric.best:.5g}"),
             unit=metric.unit,
-            limit=shared[0],
-            note=shared[1],
+            limit=limit,
+            note=note,
             action=saying.LEAF,
             metric=metric.name,
         )

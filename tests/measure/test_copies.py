@@ -4,7 +4,7 @@ from fleet.machine import Machine
 from support.copies import copied, document, of_gpu, ran_by_others, wire
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.copies import result as copies
+from nodegate.measure.copies import run as copies
 from nodegate.measure.copies.document import ALONE
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.program_run import MAX_KEPT

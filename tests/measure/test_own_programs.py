@@ -22,6 +22,7 @@ from nodegate.measure.burn import document as burn_document
 from nodegate.measure.burn import run as burn
 from nodegate.measure.copies import document as copies_document
 from nodegate.measure.copies import result as copies_result
+from nodegate.measure.copies import run as copies_run
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.measurement import Inapplicable, Measurement, Target, document, no_gpus
 from nodegate.measure.program_run import not_begun
@@ -64,7 +65,7 @@ def done(jobs):
 
 OWN = (
     Own("burn", burning, burn.BURN, burn_document.WIRE, "gpu_burn", 48),
-    Own("copies", copying, copies_result.COPIES, copies_document.WIRE, "nvbandwidth", 80),
+    Own("copies", copying, copies_run.COPIES, copies_document.WIRE, "nvbandwidth", 80),
 )
 EACH = pytest.mark.parametrize("own", OWN, ids=lambda own: own.name)
 
@@ -195,7 +196,7 @@ def test_the_real_program_on_a_machine_without_driver_says_that_there_is_none(ow
 def test_the_real_copies_over_a_session_give_metrics_of_every_gpu(monkeypatch, tmp_path):
     for name, value in copies_node.environment(healthy_h100(2).write(tmp_path / "scenario.conf")).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(copies_result, "options_for", lambda _: Options(seconds=1.0, size=1 << 18, peers="ring"))
+    monkeypatch.setattr(copies_run, "options_for", lambda _: Options(seconds=1.0, size=1 << 18, peers="ring"))
     rans = OWN[1].runs(target(None, BOOTCHECK))
     assert rans[0].exit_code == 0
     found = copies_result.parse(attempts([rans]))

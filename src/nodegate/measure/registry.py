@@ -14,7 +14,7 @@ FACTS_AFTER = "facts_after"  # the name of their evidence
 
 _WHERE = {
     "burn": "nodegate.measure.burn.run:BURN",
-    "gpu_copies": "nodegate.measure.copies.result:COPIES",
+    "gpu_copies": "nodegate.measure.copies.run:COPIES",
     "nccl": "nodegate.measure.nccl.run:NCCL",
     "rdma_bandwidth": "nodegate.measure.rdma.run:RDMA_BANDWIDTH",
     "nccl_groups": "nodegate.measure.groups.run:NCCL_GROUPS",

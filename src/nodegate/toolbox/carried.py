@@ -139,18 +139,19 @@ def _entries(root: Path) -> Iterator[_Entry]:
                 what = os.lstat(full)
             except OSError as error:
                 raise UsageError(f"--tools: {full}: {error.strerror}") from None
-            target = os.path.realpath(full)
-            if stat.S_ISLNK(what.st_mode) and not target.startswith(real_root + os.sep):
+            is_link, is_file = stat.S_ISLNK(what.st_mode), stat.S_ISREG(what.st_mode)
+            target = os.path.realpath(full) if is_link else ""
+            if is_link and not target.startswith(real_root + os.sep):
                 hint = "copy the file itself"
                 raise UsageError(f"--tools: {full} is a link to {target}, outside the folder", hint=hint)
-            if not (stat.S_ISLNK(what.st_mode) or stat.S_ISDIR(what.st_mode) or stat.S_ISREG(what.st_mode)):
+            if not (is_link or is_file or stat.S_ISDIR(what.st_mode)):
                 raise UsageError(f"--tools: {full} is not a file, folder or link", hint="remove it")
             yield _Entry(
                 os.path.relpath(full, root),
-                size=what.st_size if stat.S_ISREG(what.st_mode) else 0,
+                size=what.st_size if is_file else 0,
                 is_folder=stat.S_ISDIR(what.st_mode),
-                may_run=stat.S_ISREG(what.st_mode) and bool(what.st_mode & 0o111),
-                link=os.path.relpath(target, os.path.realpath(at)) if stat.S_ISLNK(what.st_mode) else "",
+                may_run=is_file and bool(what.st_mode & 0o111),
+                link=os.path.relpath(target, os.path.realpath(at)) if is_link else "",
             )
 
 

@@ -106,7 +106,7 @@ def read_rows(text: str) -> tuple[tuple[Row, ...], str, str]:
         elif _START.fullmatch(line.rstrip()):
             unreadable = unreadable or _no_numbers(pending)
             pending = line
-        elif pending and 0 < len(words := _TIMESTAMP.sub("", line).split()) <= 20 and all(map(_CELL.fullmatch, words)):
+        elif pending and _cells(line):
             pending += " " + line
         if pending and (row := _row(pending, head)):
             pending = ""
@@ -177,6 +177,12 @@ def _fits_factor(half: Half, collective: str, ranks: Known[int]) -> bool:
         if low * half.algbw_gb_per_s - off <= half.busbw_gb_per_s <= high * half.algbw_gb_per_s + off:
             return True
     return False
+
+
+def _cells(line: str) -> bool:
+    """Whether a line consists only of cells of a row that began above."""
+    words = _TIMESTAMP.sub("", line).split()
+    return 0 < len(words) <= 20 and all(_CELL.fullmatch(word) for word in words)
 
 
 def _no_numbers(line: str) -> str:

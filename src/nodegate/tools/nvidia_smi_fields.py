@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from nodegate.probe.gpu import EccCounters, Gpu, GpuFabric, GpuProcess, RowRemap
-from nodegate.probe.readings import filled, label, mapped, wrong
+from nodegate.probe.readings import label, mapped, wrong
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, both, known, unread
 
@@ -115,9 +115,7 @@ def gpu_of(index: int, address: Known[str], card: Shown, *, inforom_corrupted: b
     gsp = card.find("gsp_firmware_version")
     has_no_gsp = isinstance(gsp, Unknown) and gsp.why is Why.NOT_SUPPORTED  # without such a line: an older driver
     name = card.find("product_name")
-    return filled(
-        Gpu,
-        _NOT_IN_SMI,
+    return Gpu(
         index=index,
         lost=name if isinstance(name, Unknown) and name.why is Why.LOST else None,
         name=name,
@@ -141,6 +139,9 @@ def gpu_of(index: int, address: Known[str], card: Shown, *, inforom_corrupted: b
         sm_clock_app_default_mhz=card.count("MHz", "default_applications_clocks/graphics_clock"),
         memory_clock_app_default_mhz=card.count("MHz", "default_applications_clocks/mem_clock"),
         event_reasons=_events(card),
+        thermal_violation_s=_NOT_IN_SMI,
+        reliability_violation_s=_NOT_IN_SMI,
+        board_limit_violation_s=_NOT_IN_SMI,
         power_w=_power(card, "instant_power_draw", "power_draw", "average_power_draw"),
         power_limit_w=_power(card, "requested_power_limit", "power_limit", "current_power_limit"),
         power_limit_default_w=_power(card, "default_power_limit"),
@@ -163,8 +164,11 @@ def gpu_of(index: int, address: Known[str], card: Shown, *, inforom_corrupted: b
         gsp_firmware=gsp,
         gsp_enabled=False if has_no_gsp else mapped(gsp, lambda _: True),
         fabric=_fabric(card),
+        nvlinks=_NOT_IN_SMI,
+        nvlink5=_NOT_IN_SMI,
         recovery_action=card.word(_RECOVERY, "gpu_recovery_action", "gpu_reset_status/reset_required"),
         inforom_valid=False if inforom_corrupted else _NOT_IN_SMI,
+        virtualization=_NOT_IN_SMI,
         persistence=card.yes("persistence_mode"),
         compute_mode=card.word(_COMPUTE_MODES, "compute_mode"),
         mig_enabled=card.yes("mig_mode/current_mig"),
@@ -243,13 +247,12 @@ def _fabric(card: Shown) -> Known[GpuFabric]:
     state = card.word(_FABRIC_STATES, "fabric/state")
     if isinstance(state, Unknown):
         return state
-    return filled(
-        GpuFabric,
-        _NOT_IN_SMI,
+    return GpuFabric(
         state=state,
         status=mapped(card.find("fabric/status"), lambda word: 0 if word == "Success" else word),
         clique=card.count("", "fabric/cliqueId"),
         cluster_uuid=card.find("fabric/clusterUuid"),
+        health_mask=_NOT_IN_SMI,
         health_summary=card.word(_HEALTH, "fabric/health/summary"),
     )
 

@@ -10,7 +10,8 @@ from fleet.load.boards import Figures
 from fleet.load.plan import BEGIN_S, BURN_S, Attempts, near, wire
 from fleet.machine import Machine
 from nodegate.measure.copies.document import ALONE, AT_ONCE, BOTH, COPY, IN, INSIDE, OUT, READ, SCHEMA, TRIAD, WIRE
-from nodegate.measure.copies.result import CASES, OTHER, OWN, options_for
+from nodegate.measure.copies.result import OTHER, OWN
+from nodegate.measure.copies.run import CASES, options_for
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.node_side.load.memory import PASSES
 from nodegate.profile import Profile

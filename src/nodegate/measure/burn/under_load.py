@@ -96,8 +96,10 @@ def node_medians(metrics: Iterable[Metric]) -> Mapping[object, tuple[float, int]
 
 def part_of_median(metric: Metric, middle: tuple[float, int] | None, percent: NumberLimit) -> NumberLimit | None:
     """So many percent of the median of the GPUs of this node; None if there are too few."""
-    whose = f"the median of {middle[1]} GPUs of this node" if middle else ""
-    return _share_of(metric, middle[0], whose, percent, LimitKind.NODE) if middle else None
+    if middle is None:
+        return None
+    value, count = middle
+    return _share_of(metric, value, f"the median of {count} GPUs of this node", percent, LimitKind.NODE)
 
 
 def part_of_fleet(metric: Metric, peers: NodePeers, margins: Margins, percent: NumberLimit) -> NumberLimit | None:

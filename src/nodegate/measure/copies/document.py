@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.own_program import MeasuredGpu, checked_document, gpu_filled, rate
@@ -34,7 +33,6 @@ _STEP = "run the copies on this node again, or read what it sent in the evidence
 _NAMED = "the document of the copies"
 _WIRE = Wire(SCHEMA, "the program for the copies", MAX_DOCUMENT_BYTES, _STEP)
 WIRE = _WIRE.mark
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -209,8 +207,13 @@ def _gpu(position: int, data: Mapping[str, object]) -> GpuCopies:
         data,
         cpus=value_or(read.text(where, "cpus"), ""),
         unbound=value_or(read.text(where, "error"), ""),
-        copies=tuple(_transfer(Copy, each) for each in read.listed(data, "copies", _MAX_COPIES)),
-        data=tuple(_transfer(Data, each) for each in read.listed(data, "data", _MAX_COPIES)),
+        copies=tuple(
+            read.filled(Copy, each, gb_per_s=_rate(each)) for each in read.listed(data, "copies", _MAX_COPIES)
+        ),
+        data=tuple(
+            read.filled(Data, each, wrong_words=_count(each, "wrong_words"))
+            for each in read.listed(data, "data", _MAX_COPIES)
+        ),
         links={when: Link(*(_three(link, when, name) for name in _OF_LINK)) for when in (ALONE, AT_ONCE)},
         memory=_tested(value_or(read.mapping(data, "memory"), {})),
         above=tuple(_above(value_or(read.items(where, "above"), ()))),
@@ -219,12 +222,8 @@ def _gpu(position: int, data: Mapping[str, object]) -> GpuCopies:
     )
 
 
-def _transfer(kind: type[T], data: Mapping[str, object], **own: object) -> T:
-    if kind is not Data:
-        own["gb_per_s"] = rate(data, "gb_per_s", _FASTEST_GB_PER_S, "GB/s")
-    if kind is not Copy:
-        own["wrong_words"] = _count(data, "wrong_words")
-    return read.filled(kind, data, **own)
+def _rate(data: Mapping[str, object]) -> Known[float]:
+    return rate(data, "gb_per_s", _FASTEST_GB_PER_S, "GB/s")
 
 
 def _count(data: Mapping[str, object], key: str) -> Known[int]:
@@ -269,4 +268,5 @@ def _pair(data: Mapping[str, object], size: Known[int]) -> Pair | None:
     source, target = read.integer(data, "from"), read.integer(data, "to")
     if isinstance(source, Unknown) or isinstance(target, Unknown):
         return None
-    return _transfer(Pair, data, source=source, target=target, bytes=size)
+    wrong = _count(data, "wrong_words")
+    return read.filled(Pair, data, source=source, target=target, bytes=size, gb_per_s=_rate(data), wrong_words=wrong)

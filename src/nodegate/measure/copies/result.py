@@ -1,26 +1,17 @@
-"""Memory and copies of GPUs: to and from the host, inside each GPU, and between them; the data compared afterwards.
-
-nodegate's own program needs only the driver on the node. If nvbandwidth is installed and the run is a delivery, it
-runs too: a program by others that should come to the same answer.
-"""
+"""The copies of a node: the first measurement and those of a suspect, and nvbandwidth's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.copies import document as doc
 from nodegate.measure.copies.document import CopiesDocument, GpuCopies, Pair
-from nodegate.measure.durations import Durations
-from nodegate.measure.measurement import Measurement, Target, no_gpus, on_each_node, suspects_alone
-from nodegate.measure.own_program import by_another, by_index, read_attempts, run_another, run_own
+from nodegate.measure.own_program import by_another, by_index, read_attempts
 from nodegate.measure.program_run import check_end
 from nodegate.metric import BOUNCE, Metric, joined
-from nodegate.node_side.load import copies as program
-from nodegate.node_side.load import copying
 from nodegate.records.program_run import Attempt, ProgramRun
 from nodegate.tools import nvbandwidth
 from nodegate.tools.nvbandwidth import NvBandwidth
@@ -50,16 +41,6 @@ _OF_COPY = {
 }
 _OF_CASE = {"host_to_device_memcpy_ce": TO_DEVICE, "device_to_host_memcpy_ce": TO_HOST}
 PEER_CASE = "device_to_device_memcpy_write_ce"
-CASES = (*_OF_CASE, PEER_CASE)
-OTHER_LIMIT_S = 300.0
-
-_ALL_PAIRS_FROM_S = 20.0  # with this many seconds of copies for each GPU there is time for every pair of GPUs
-_PAIRS_FROM_S = 8.0  # below it there is no time for pairs
-_PATTERNS_WITHIN_S = 60.0  # all memory, by patterns: 5 to 10 s on good GPUs, whose speed grows with their size
-_PATTERNS_S = 10.0
-_USUAL_GPUS, _MOST_GPUS = 8, 16
-_START_S = 15.0
-_END_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -174,54 +155,3 @@ def _metrics_of_other(found: NvBandwidth, runs: Sequence[CopiesDocument]) -> Ite
                 if worst is not None:
                     device = devices.get(index, f"GPU {index}")
                     yield Metric(PEER, (worst,), "GB/s", device, conditions=conditions | {"pairs": "all"})
-
-
-def copies_of(target: Target) -> tuple[ProgramRun, ...]:
-    """Copy on all GPUs of a node with nodegate's program, then with nvbandwidth if installed and the run is long."""
-    options, gpus = options_for(target.durations), _MOST_GPUS
-    with suppress(CannotMeasure):
-        gpus = len(target.facts.gpus.devices) or _MOST_GPUS
-    own = run_own(
-        target,
-        OWN,
-        options=options._asdict(),
-        purpose="copies to, from and between the GPUs and compares what arrived; writes nothing to disk.",
-        timeout_s=program.limit_s(options, gpus) + _END_S,
-    )
-    if target.durations.copies_s < _ALL_PAIRS_FROM_S or own.exit_code != 0 or own.stuck:
-        return (own,)
-    in_nvmls_order = ("env", "CUDA_DEVICE_ORDER=PCI_BUS_ID")
-    modes = {"": ("-j", "-t", *CASES)}
-    return (own, *run_another(target, OTHER, modes, before=in_nvmls_order, timeout_s=OTHER_LIMIT_S))
-
-
-def options_for(durations: Durations) -> copying.Options:
-    """The options of the program: all pairs of GPUs in a long run, a ring of them in a shorter one."""
-    seconds = durations.copies_s
-    pairs = "all" if seconds >= _ALL_PAIRS_FROM_S else "ring" if seconds >= _PAIRS_FROM_S else "none"
-    whole = pairs == "all"
-    return copying.Options(
-        seconds=seconds, peers=pairs, pattern_s=_PATTERNS_WITHIN_S if whole else 0.0, both_ways=whole
-    )
-
-
-def takes_s(durations: Durations) -> float:
-    """About how long it takes on a node of eight GPUs, without nvbandwidth."""
-    whole = options_for(durations).both_ways
-    in_turn = (2 * copying.HOST_SHARE + (copying.BOTH_SHARE if whole else 0.0)) * _USUAL_GPUS
-    inside = copying.DEVICE_SHARE + copying.KERNELS * copying.KERNEL_SHARE
-    patterns_s = _PATTERNS_S if whole else 0.0
-    return durations.copies_s * (in_turn + inside + 2 * copying.HOST_SHARE + copying.PEER_SHARE) + patterns_s + _START_S
-
-
-COPIES = Measurement(
-    name="gpu_copies",
-    stage="gpu",
-    applies=no_gpus,
-    rests_on=("gpu.lost",),
-    measure=on_each_node(copies_of),
-    again=suspects_alone(on_each_node(copies_of)),
-    alone=True,
-    parse=parse,
-    takes_s=takes_s,
-)

@@ -56,6 +56,11 @@ class GroupRun(Launched):
         return self.ran.launch
 
     @property
+    def is_help(self) -> bool:
+        """Whether this node was the good partner of one that was not known to be good."""
+        return self.plan.kind == PAIR and self.served and not self.partners_well
+
+    @property
     def is_far(self) -> bool:
         """Whether it is a pair of two racks, in a fabric that makes these slower than pairs of one rack."""
         return self.plan.kind == "pair" and self.notes.racks > 1
@@ -119,8 +124,7 @@ class NcclGroups(ByName):
     def _only_helped(self, run: GroupRun) -> bool:
         """Whether this node was the good partner of another one, and has pairs of its own."""
         alike = [each for each in self.runs if (each.plan.kind, each.what) == (run.plan.kind, run.what)]
-        helped = [each.plan.kind == PAIR and each.served and not each.partners_well for each in (run, *alike)]
-        return helped[0] and not all(helped)
+        return run.is_help and not all(each.is_help for each in alike)
 
     def is_for_others(self, metric: Metric) -> bool:
         """Whether a pair's number over racks is for others to compare with: this node has one of its own rack."""

@@ -73,11 +73,12 @@ class PairsAgain:
         """
         found = set()
         for name, doubt, what, enough in _doubts(self._suspects):
+            if doubt.metric.conditions.get("group") != PAIR:
+                continue
             pairs = self.tour.pairs_with_good_ones(name)
             far = FAR_SHARE * self.good_over_racks(what)
             least = {each: far if far and self.tour.is_far(each) else enough for each in pairs}
-            is_of_pairs = pairs and doubt.metric.conditions.get("group") == PAIR
-            if is_of_pairs and all(self.tour.speed(each, what) < least[each] for each in pairs):
+            if pairs and all(self.tour.speed(each, what) < least[each] for each in pairs):
                 found.add(name)
         return frozenset(found)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import zip_longest
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.group_node import COLLECTIVES, GroupNode
@@ -171,9 +171,11 @@ class Tour:
         for what in dict.fromkeys(run.what for run in bad.values()):
             groups = [group for group, run in bad.items() if run.what == what]
             sets = [tuple(name for name in group.nodes if name not in left_out) for group in groups]
-            in_pairs = [group.nodes for group in groups if groups[0].kind == PAIR]
-            failed = {name: {one for nodes in in_pairs if name in nodes for one in nodes} for name in chain(*in_pairs)}
-            ties = replace(self.ties, failed_with={name: others - {name} for name, others in failed.items()})
+            failed: defaultdict[str, set[str]] = defaultdict(set)
+            for group in groups if groups[0].kind == PAIR else ():
+                for name in group.nodes:
+                    failed[name].update(each for each in group.nodes if each != name)
+            ties = replace(self.ties, failed_with=failed)
             result.add(self._searched(disjoint(sets), good, what, lambda _group, run: run.is_well, ties))
         return result
 

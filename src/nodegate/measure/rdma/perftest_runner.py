@@ -107,8 +107,9 @@ def pair(server: End, client: End, what: str, links: Sequence[LinkCommands], *, 
     clients: dict[int, ProgramRun] = {}
     heard: frozenset[int] = frozenset()
     try:
+        line = running.line()
         with suppress(*_MALFORMED):  # whatever the line is; a port that was in use before does not count
-            said = json.loads(running.line())
+            said = json.loads(line)
             heard = frozenset(said["listening"]) - frozenset(said["taken"])
         ready = [place for place, link in enumerate(links) if link.port in heard]
         if ready:

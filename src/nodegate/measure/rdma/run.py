@@ -46,7 +46,7 @@ class Ends:
             other = link.peer_device if link.path is Path.INSIDE else link.peer
             for key in ((name, link.device, *test), (name, link.device, *way)):
                 self._tries[key].append((other, value))
-            if link.role is Role.CLIENT and link.path is Path.BETWEEN and not ran.what.endswith("_lat"):
+            if link.role is Role.CLIENT and link.path is Path.BETWEEN and not _is_latency(ran):
                 one = (link.peer, link.peer_device), (name, link.device), test
                 self._best[one] = max(self._best.get(one, 0.0), value or 0.0)
 
@@ -58,7 +58,7 @@ class Ends:
         me, end = link.device if link.path is Path.INSIDE else name, (link.peer, link.peer_device)
         of_test = self._others((*end, *_test(ran, link)), me)
         of_way = self._others((*end, *_way(ran, link, out=not sends(link.role, ran.what))), me)
-        best_of = min if ran.what.endswith("_lat") else max
+        best_of = min if _is_latency(ran) else max
         best, best_way = (best_of(filter(None, each), default=None) for each in (of_test, of_way))
         failed = bool(of_test) and best is None
         return replace(ran, link=replace(ran.link, peer_best=best, peer_best_way=best_way, peer_failed=failed))
@@ -89,13 +89,17 @@ def _links(found: Mapping[str, Sequence[ProgramRun]]) -> Iterator[tuple[str, Pro
                 yield name, ran, ran.plan.link
 
 
+def _is_latency(ran: ProgramRun) -> bool:
+    return ran.what.endswith("_lat")
+
+
 def _test(ran: ProgramRun, link: LinkPlan) -> _Key:
     return ran.what, link.memory, link.path
 
 
 def _way(ran: ProgramRun, link: LinkPlan, *, out: bool) -> _Key:
     """Writing and reading together: a client writes to its server, and reads from it. The rest has no way."""
-    kind = "latency" if ran.what.endswith("_lat") else "both" if AT_ONCE in ran.what else "out" if out else "in"
+    kind = "latency" if _is_latency(ran) else "both" if AT_ONCE in ran.what else "out" if out else "in"
     return kind, link.memory, link.path
 
 
