@@ -72,14 +72,17 @@ def _gpus(document: ProbeDocument) -> Gpus:
         return nvml.parse(section_object(document.sections, "nvml"))
     except CannotMeasure as by_nvml:
         try:
-            written = readings.body(section_object(document.sections, "nvidia_smi"), "q", nvidia_smi.MAX_TEXT)
-            if not isinstance(written, Unknown):
-                return nvidia_smi.parse_xml(written)
-            smi = f"nvidia-smi: {written}"
-        except CannotMeasure as said:
-            smi = said.reason
-        step = by_nvml.next_step
-        raise CannotMeasure(f"{by_nvml.reason}; {smi}", next_step=step, lacks=by_nvml.lacks) from None
+            return _gpus_of_nvidia_smi(document)
+        except CannotMeasure as smi:
+            said = f"{by_nvml.reason}; {smi.reason}"
+            raise CannotMeasure(said, next_step=by_nvml.next_step, lacks=by_nvml.lacks) from None
+
+
+def _gpus_of_nvidia_smi(document: ProbeDocument) -> Gpus:
+    written = readings.body(section_object(document.sections, "nvidia_smi"), "q", nvidia_smi.MAX_TEXT)
+    if isinstance(written, Unknown):
+        raise CannotMeasure(f"nvidia-smi: {written}", next_step="run nvidia-smi on the node by hand")
+    return nvidia_smi.parse_xml(written)
 
 
 def _rdma(document: ProbeDocument) -> Rdma:

@@ -122,7 +122,8 @@ def _packed(packages: tuple[str, ...]) -> str:
     sources: dict[str, str] = {}
     for package in packages:
         sources |= _sources_of(package)
-    parents = {name[:at] for name in sources for at, letter in enumerate(name) if letter == "."}
+    names = [name.split(".") for name in sources]
+    parents = {".".join(parts[:count]) for parts in names for count in range(1, len(parts))}
     sources |= {parent: sources.get(parent, "") for parent in sorted(parents)}
     sources["pynvml"] = pynvml_source()
     return base64.b64encode(zlib.compress(json.dumps(sources).encode(), 9)).decode("ascii")

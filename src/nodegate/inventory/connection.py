@@ -19,9 +19,8 @@ from nodegate.inventory.variables import Variables
 from nodegate.node import Connection, HostKeyMode, TransportName
 from nodegate.node_settings.table import PREFIX
 
-LIKE_SSH = ("smart", "paramiko", "paramiko_ssh")
-OWN_TRANSPORTS = ("ssh", "ssh-binary", "local", "replay", "command")
-TRANSPORTS = {**{each: each for each in OWN_TRANSPORTS}, **dict.fromkeys(LIKE_SSH, "ssh")}
+TRANSPORTS: dict[str, TransportName] = {each: each for each in ("ssh", "ssh-binary", "local", "replay", "command")}
+TRANSPORTS |= dict.fromkeys(("smart", "paramiko", "paramiko_ssh"), "ssh")
 NO_LEASE = frozenset({"ssh", "ssh-binary", "local", "replay"})  # their end is the end of what runs there
 LEASE_S, LEASE_LEAST_S = 30, 15
 HOST_KEYS: dict[str, HostKeyMode] = {"strict": "strict", "accept-new": "accept-new", "off": "off"}
@@ -46,8 +45,7 @@ def connection(variables: Variables, defaults: Defaults, *, means_here: bool = F
         UsageError: a value is not allowed, a password is in plain text, or a variable is misspelt.
     """
     for name, value in variables.values.items():
-        is_protected = isinstance(value, Tagged) or (isinstance(value, str) and "{{" in value)
-        if is_secret(name) and value not in (None, "") and not is_protected:
+        if is_secret(name) and value not in (None, "") and not _is_protected(value):
             raise variables.wrong(name, "nodegate does not use passwords or read keys from inventories", _NO_PASSWORDS)
         if meant := probably_meant(name):
             raise variables.wrong(name, "unknown variable", f"did you mean {meant}?")
@@ -235,3 +233,7 @@ class _Reader:
         if name := self.variables.last(*names):
             return self.variables.wrong(name, message, hint)
         return self.defaults.wrong(env or names[0], message, hint)
+
+
+def _is_protected(value: object) -> bool:
+    return isinstance(value, Tagged) or (isinstance(value, str) and "{{" in value)

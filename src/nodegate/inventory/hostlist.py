@@ -75,4 +75,5 @@ def _spans(numbers: Iterable[str], width: int) -> list[str]:
             spans[-1][1] = number
         else:
             spans.append([number, number])
-    return ["-".join(str(each).zfill(width) for each in dict.fromkeys(span)) for span in spans]
+    ends = ((low,) if low == high else (low, high) for low, high in spans)
+    return ["-".join(str(each).zfill(width) for each in span) for span in ends]

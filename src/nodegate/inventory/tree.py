@@ -115,7 +115,7 @@ class Tree:
             host.groups = grouped
         for name in TopologicalSorter({name: group.parents for name, group in self.groups.items()}).static_order():
             group = self.groups[name]
-            group.depth = 1 + max((self.groups[name].depth for name in group.parents), default=-1)
+            group.depth = 1 + max((self.groups[parent].depth for parent in group.parents), default=-1)
             if group.depth > MAX_DEPTH:
                 raise UsageError(f"groups are nested deeper than {MAX_DEPTH}", file=group.file, line=group.line)
 

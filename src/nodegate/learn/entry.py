@@ -73,12 +73,14 @@ def entry_of(held: Held, margins: Margins, *, source: str, note: str, known: Ent
     if peak is not None and middle > peak:
         said = f"{held.name} left out: {shown(middle, unit)} is more than physics allows ({shown(peak, unit)})"
         return Found(None, (said, *remark))
-    those = [(node, metric) for node, metric in held.values if metric.judged in kept]
+    wanted = frozenset(kept)
+    those = [(node, metric) for node, metric in held.values if metric.judged in wanted]
+    nodes = len({node for node, _ in those})
     entry = Entry(
         key=held.name,
         value=_rounded(middle),
         unit=unit,
-        source=f"{source}: median of {len(kept)} values of {len(dict(those))} nodes, MAD {number(spread)} {unit}",
+        source=f"{source}: median of {len(kept)} values of {nodes} nodes, MAD {number(spread)} {unit}",
         direction="at least" if higher else "at most",
         tolerance=tolerance,
         peak=peak,
@@ -96,7 +98,8 @@ def _without_outliers(held: Held, floor: float, margins: Margins) -> tuple[list[
     middle = median(values)
     reach = max(floor * middle, margins.fleet_z * robust(mad(values, middle)))
     kept = [value for value in values if abs(value - middle) <= reach]
-    left = [(node, metric) for node, metric in held.values if metric.judged not in kept]
+    wanted = frozenset(kept)
+    left = [(node, metric) for node, metric in held.values if metric.judged not in wanted]
     out = [f"{node} {metric.device}".rstrip() + f" ({number(metric.judged)})" for node, metric in left]
     said = f"{held.name}: outliers left out of the median {shown(middle, held.metric.unit)}: {some(out, _NAMED)}"
     return kept, (said,) if out else ()

@@ -9,6 +9,7 @@ from functools import cache
 from nodegate.baseline.baseline import Baseline
 from nodegate.claims.table import claims
 from nodegate.metric import Statistic
+from nodegate.records.claim import Claim
 
 MOST_DAYS = 1_000_000
 DEFAULT = "default"
@@ -135,12 +136,12 @@ def is_asked_for(check: str, policy: Policy | None, baseline: Callable[[], Basel
 def by_contract(policy: Policy | None, baseline: Baseline | None) -> frozenset[str]:
     """The claims that only contracts ask for, and that a policy or a limit of a node does ask for."""
     named = policy.items if policy else {}
-    return frozenset(
-        claim.name
-        for claim in claims()
-        if claim.asked_by
-        and (claim.name in named or (baseline and any(baseline.find(key) is not None for key in claim.asked_by)))
-    )
+    asked = (claim for claim in claims() if claim.asked_by)
+    return frozenset(claim.name for claim in asked if claim.name in named or _has(baseline, claim))
+
+
+def _has(baseline: Baseline | None, claim: Claim) -> bool:
+    return baseline is not None and any(baseline.find(key) is not None for key in claim.asked_by)
 
 
 @cache

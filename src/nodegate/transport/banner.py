@@ -62,7 +62,8 @@ def await_banner(sock: socket.socket | paramiko.Channel, label: str, timeout_s: 
     end_s, read = time.monotonic() + timeout_s, b""
     while True:
         if (piece := _receive(sock, end_s - time.monotonic())) is None:
-            said = f"{f'{len(read)} bytes and ' if read else ''}no SSH banner within {timeout_s:g} s"
+            sent = f"{len(read)} bytes and " if read else ""
+            said = f"{sent}no SSH banner within {timeout_s:g} s"
             step = "look at its console: its sshd accepts connections and does not serve them"
             raise Unreachable("timeout", f"{label} sent {said}", next_step=step)
         read += piece

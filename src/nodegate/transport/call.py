@@ -66,8 +66,8 @@ class Request:
     def encode(self) -> bytes:
         """What goes to the guard's standard input: its source, the request, the program's standard input."""
         source = node_source("guard").encode()
-        asked = {key: value for key, value in vars(self).items() if key not in ("stdin", "as_root")}
-        asked |= {"argv": list(self.argv), "stdin_bytes": len(self.stdin)}
+        asked: dict[str, object] = {"argv": list(self.argv), "timeout_s": self.timeout_s, "marker": self.marker}
+        asked |= {"max_output_bytes": self.max_output_bytes, "stdin_bytes": len(self.stdin), "lease_s": self.lease_s}
         return bundle(source, json.dumps(asked).encode(), self.stdin)
 
 
@@ -220,10 +220,10 @@ class Call:
         if kind == b"X":
             self._end = piece
             return
-        self._kept[kind] += piece
-        if len(self._kept[kind]) > self.request.max_output_bytes:
+        if len(self._kept[kind]) + len(piece) > self.request.max_output_bytes:
             most = f"{self.request.max_output_bytes} bytes, which nodegate's guard never does"
             raise ValueError(f"it sent more than {most}")
+        self._kept[kind] += piece
 
     def _why_it_broke(self) -> Unreachable:
         status = self.channel.exit_status(5.0)
@@ -238,12 +238,16 @@ class Call:
             return known
         said = said or printable(self._frames.noise)
         reason = f"{self._python} did not start there (exit {status}{': ' + said if said else ''})"
-        # A shell, or a Python that is too old, says so; other words are those of what the login runs.
-        is_named = self._python in said and NO_PYTHON.search(said)
-        if not (is_named or "needs Python 3.6" in said if said else status in (126, 127)):
+        if not self._is_missing(status, said):
             return self._unreachable("configuration", reason, self._session.login_step)
         step = "install python3 (3.6 or newer) on it, or name it with ansible_python_interpreter in the inventory"
         return self._unreachable("no-python", reason, step)
+
+    def _is_missing(self, status: int, said: str) -> bool:
+        """Whether a shell, or a Python that is too old, says so; other words are those of what the login runs."""
+        if not said:
+            return status in (126, 127)
+        return "needs Python 3.6" in said or (self._python in said and NO_PYTHON.search(said) is not None)
 
     def _no_sudo(self, said: str) -> Unreachable:
         if f"{self._python}: command not found" in said:

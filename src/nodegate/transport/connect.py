@@ -15,7 +15,7 @@ from nodegate.transport.session import Session
 if TYPE_CHECKING:
     from nodegate.engines.engine import Reach
 
-LENT_S = 3600.0
+_LENT_S = 3600.0
 
 
 def connect(node: Node, options: Options) -> Session:
@@ -74,7 +74,7 @@ class _LentAlone:
 def _alone(node: Node, answer_s: float) -> Session:
     """Have this node lent, for an hour at most. Raises Unreachable: it is not lent now, or not reached."""
     reach = engine(node.connection.transport).reach([node])
-    if refused := reach.hold([node.name], time.time() + LENT_S, ended=lambda: False).refused:
+    if refused := reach.hold([node.name], time.time() + _LENT_S, ended=lambda: False).refused:
         step = "wait until it is free, or reach it another way: ansible_connection in a file beside the engine's nodes"
         raise Unreachable("refused", refused[node.name], next_step=step, whose=node.name)
     try:

@@ -94,7 +94,9 @@ class JumpHosts:
     def _leave(self, hop: _Hop) -> None:
         with self._lock:
             hop.users -= 1
-            idle, hop.clients = (hop.clients, []) if hop.users == 0 else ([], hop.clients)
+            idle: list[Client] = []
+            if hop.users == 0:
+                idle, hop.clients = hop.clients, []
         for client in idle:
             client.close()
 

@@ -38,11 +38,11 @@ SSH_FAILED = 255  # ssh's own exit code; a guard never gives it
 LOGIN_S = 30.0  # in addition to the time for connecting: a smart card or a ticket server may be slow
 TAKEN = re.compile(r"Permanently added '(?P<name>[^']{1,300})'|HOST IDENTIFICATION HAS CHANGED")
 MOST_SAID = 4000
-# What ssh prints on standard error, in order of precedence.
 _CORRECT = "correct the SSH configuration"
 _REINSTALLED = "if the node was reinstalled, delete the old line; else the connection may be intercepted"
 _ADD = "add the key to known_hosts, or let new keys be accepted (--host-keys accept-new)"
 _TICKET = "try `ssh -v` with the same arguments; check that the ticket or card is present"
+# What ssh prints on standard error, in order of precedence.
 SAID = (
     Said(r"Bad configuration|[Bb]ad owner|[Bb]ad option|no argument after", "configuration", _CORRECT),
     Said(r"HOST IDENTIFICATION HAS CHANGED|REVOKED HOST KEY", "host-key-changed", _REINSTALLED),

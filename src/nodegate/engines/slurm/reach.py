@@ -153,7 +153,7 @@ class SlurmReach(SlurmHold):
         """Why no job of ours runs on these nodes; empty if it does."""
         asked = {**own, "nodes": str(len(names)), "nodelist": ",".join(names), "mem": "0", "time": str(minutes)}
         asked |= {"job-name": NAME, "comment": owner(), "output": "/dev/null", "chdir": "/", "wrap": _SCRIPT}
-        asked |= {"export": f"PATH={PATH}"}
+        asked["export"] = f"PATH={PATH}"
         asked |= {"reservation": reservation_name(self.reservation)} if self.reservation else {}
         words = ["--parsable", "--exclusive", "--no-kill", "--no-requeue"]
         try:

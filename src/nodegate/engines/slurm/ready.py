@@ -67,8 +67,8 @@ def _of_partition(names: tuple[str, ...], name: str, own: Mapping[str, str]) -> 
         step = f"scontrol update partitionname={name} state=UP"
         yield Obstacle(names, f"partition {name} is {visible(own['State'])}", step, stops=True)
     limit = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):\d+", own.get("MaxTime", ""))  # 1-02:00:00, 00:30:00, UNLIMITED
-    minutes = int(limit[1] or 0) * 1440 + int(limit[2]) * 60 + int(limit[3]) if limit else DELIVERY_MIN
-    if minutes < DELIVERY_MIN:
+    minutes = int(limit[1] or 0) * 1440 + int(limit[2]) * 60 + int(limit[3]) if limit else None
+    if minutes is not None and minutes < DELIVERY_MIN:
         what = f"partition {name} ends jobs after {minutes} min: a delivery takes up to {DELIVERY_MIN}"
         yield Obstacle(names, what, "name another partition or a QOS in nodegate_srun")
     most = own.get("MaxNodes", "")
