@@ -70,9 +70,14 @@ def causes_of(records: Iterable[Record], table: Conditions) -> tuple[Cause, ...]
     kept = list(records)
     told = [record for record in kept if not kinds(record.findings) <= HEALTHY]
     waivers = {(record.check, id(finding)): record.waiver for record in told for finding in record.findings}
-    found = [CheckFinding(record.check, finding) for record in told for finding in record.findings]
+    found = [
+        CheckFinding(record.check, finding)
+        for record in told
+        for finding in record.findings
+        if finding.verdict not in HEALTHY
+    ]
     by_key: dict[tuple[object, ...], _Group] = {}
-    for each in (each for each in found if each.finding.verdict not in HEALTHY):
+    for each in found:
         condition = _condition(each, table)
         key = (condition.name, None if condition.one else _owner(each.finding.part).key, _reason(each))
         by_key.setdefault(key, _Group(condition)).findings.append(each)

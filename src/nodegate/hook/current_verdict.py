@@ -164,7 +164,7 @@ def now_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def keep(file: Path, asked: str, answer: Answer, measured_s: float) -> None:
+def keep(file: Path, asked: str, found: Answer, measured_s: float) -> None:
     """Store a verdict. `asked` says from which limits it comes, `measured_s` when the measurement began.
 
     Raises:
@@ -172,8 +172,8 @@ def keep(file: Path, asked: str, answer: Answer, measured_s: float) -> None:
     """
     if not file.parent.exists():
         file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    causes = answer.causes[:_MOST_CAUSES]
-    said = {"exit_code": int(answer.exit), "line": answer.line, "causes": causes, "demands": answer.demands}
+    causes = found.causes[:_MOST_CAUSES]
+    said = {"exit_code": int(found.exit), "line": found.line, "causes": causes, "demands": found.demands}
     with replacing(file) as written:
         os.fchmod(written.fileno(), 0o644)
         json.dump({"schema": _SCHEMA, "boot": boot_id(), "measured_s": measured_s, "asked": asked, **said}, written)
@@ -185,11 +185,11 @@ def kept(file: Path, asked: str, not_before_s: float) -> Answer | None:
         said = json.loads(read_trusted(file, _MOST_BYTES))
         measured_s = float(said["measured_s"])
         causes, age_s = tuple(map(str, said["causes"])), now_s() - measured_s
-        answer = Answer(Exit(said["exit_code"]), str(said["line"]), age_s, causes, str(said["demands"]))
+        found = Answer(Exit(said["exit_code"]), str(said["line"]), age_s, causes, str(said["demands"]))
         same = (said["schema"], said["boot"], said["asked"]) == (_SCHEMA, boot_id(), asked)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return answer if same and not_before_s <= measured_s <= now_s() else None
+    return found if same and not_before_s <= measured_s <= now_s() else None
 
 
 def boot_id() -> str:

@@ -232,7 +232,18 @@ def _joined(values: Iterable[Known[str]]) -> Known[str]:
 
 
 _READERS: tuple[Callable[[NodeFacts], Mapping[str, Known[str]]], ...] = (
-    *(_gpus, _driver, _services, _host, _cpus, _rdma, _roce, _modules, _disks, _software, traits, rail_traits),
+    _gpus,
+    _driver,
+    _services,
+    _host,
+    _cpus,
+    _rdma,
+    _roce,
+    _modules,
+    _disks,
+    _software,
+    traits,
+    rail_traits,
 )
 
 

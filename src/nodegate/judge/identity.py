@@ -151,8 +151,8 @@ def changes(before: NodeFacts, after: NodeFacts) -> tuple[str, ...]:
                 (f"UUID of {gpu.part.short}", gpu.uuid, there.uuid),
                 (f"serial number of {gpu.part.short}", gpu.serial, there.serial),
             ]
-    known = [(what, before, now) for what, before, now in pairs if _text(before) and _text(now)]
-    return tuple(f"{what} was {before}, is {now}" for what, before, now in known if _text(before) != _text(now))
+    texts = [(what, one, two, _text(one), _text(two)) for what, one, two in pairs]
+    return tuple(f"{what} was {one}, is {two}" for what, one, two, a, b in texts if a and b and a != b)
 
 
 def _known(read: Callable[[], T]) -> T | None:

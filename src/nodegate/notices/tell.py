@@ -62,7 +62,6 @@ def tell_run(
         return []
     from nodegate.notices.box import Sent  # noqa: PLC0415 - a watch has none of this
     from nodegate.notices.news import news  # noqa: PLC0415
-    from nodegate.past import database  # noqa: PLC0415 - sqlite
     from nodegate.report.json_file import load  # noqa: PLC0415
 
     try:
@@ -71,12 +70,7 @@ def tell_run(
         return tell_event("no-report", {"run": folder, "reason": said}, targets, record, lang, entrance=entrance)
     if read.run.evidence and report is None:
         return []
-    lost = everything
-    try:
-        with database.reading(record, wait_s=1.0) as base:
-            base.execute("select count(*) from runs").fetchone()
-    except UsageError:
-        lost = True
+    lost = everything or not _is_readable(record)
 
     def make(target: Target, known: Sent | None) -> tuple[Notice | None, Sent | None]:
         is_older = known is not None and read.run.started_epoch_s < known.started_epoch_s
@@ -108,6 +102,17 @@ def tell_event(
     text = of_event(words(lang), kind, entrance, now, text_fields)
     notice = Notice("", entrance, "", utc(now), kind, text=text)
     return _each(targets, record, lambda _, __: (notice, None))
+
+
+def _is_readable(record: Path) -> bool:
+    from nodegate.past import database  # noqa: PLC0415 - sqlite
+
+    try:
+        with database.reading(record, wait_s=1.0) as base:
+            base.execute("select count(*) from runs").fetchone()
+    except UsageError:
+        return False
+    return True
 
 
 def tell_line(line: str, targets: Sequence[Target], entrance: str) -> list[str]:

@@ -68,7 +68,7 @@ def fleet(
         )
     found = _by_fleet(metric, value, group, margins)
     if found.verdict is not Verdict.PASS and batches:
-        lifted = value * math.prod(batch.rest / batch.median for batch in batches)
+        lifted = value * math.prod(batch.factor for batch in batches)
         if _by_fleet(metric, lifted, group, margins).verdict is Verdict.PASS:
             said = f"as the other nodes of {' and of '.join(batch.name for batch in batches)}"
             return replace(found, verdict=Verdict.PASS, said=said, limit=None)

@@ -19,7 +19,7 @@ from nodegate.numbers.parts import OF_BATCH, Batch
 from nodegate.numbers.past import Past, Pasts
 from nodegate.numbers.past import history as by_past
 from nodegate.numbers.peers import Earlier, Measured, NodePeers, Peers
-from nodegate.numbers.quantities import OF, node_figures
+from nodegate.numbers.quantities import key_of_devices, node_figures
 from nodegate.records import part
 from nodegate.records.finding import AnyLimit, Limit
 from nodegate.records.verdict import Verdict, worst
@@ -222,8 +222,7 @@ def _of_the_whole(
     for figure in figures:
         group, least = peers.group(figure, margins), of_a_node(figure, right(baseline, figure.name), margins)
         if isinstance(group, PeerGroup) or group.few or least:
-            devices = replace(figure, conditions={name: it for name, it in figure.conditions.items() if name != OF})
-            past = pasts[devices.key].of_node(figure, group, margins)
+            past = pasts[key_of_devices(figure)].of_node(figure, group, margins)
             beside = Beside(history=past, batches=peers.peers.batches(peers.node, figure, margins))
             found = assess(figure, least, group, margins, beside)
             if found.verdict in _SAID or found.kept or (margins.looking and found.again):
@@ -292,8 +291,9 @@ def suspects(
     for node, (platform, metrics) in measured.items():
         of_node, physics = peers.of_node(node, earlier(node)), (bounds or {}).get(node, of_platform)
         try:
-            found_of = assessments(metrics, baseline=baselines[node], peers=of_node, physics=physics, for_a_look=True)
-            judged = list(found_of)
+            judged = list(
+                assessments(metrics, baseline=baselines[node], peers=of_node, physics=physics, for_a_look=True)
+            )
         except NotJudged:
             judged = []
         doubts = [Doubt(metric, each.enough) for metric, each in judged if each.again or each.verdict in _SAID]

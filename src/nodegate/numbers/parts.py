@@ -139,6 +139,11 @@ class Batch:
         return abs(self.rest - self.median) / abs(self.rest)
 
     @property
+    def factor(self) -> float:
+        """What makes a value of the batch one of the rest."""
+        return self.rest / self.median
+
+    @property
     def name(self) -> str:
         """What it is called, by what sets it apart."""
         more = self.names[1:_MOST_NAMES]
@@ -199,7 +204,7 @@ def find_batches(
         batch = Batch(group.names, *counts, best.median, best.rest, best.bound, unequal=not its & theirs)
         for place in np.flatnonzero(slow):
             found[names[place]].append(batch)
-        array = np.where(slow, array * (batch.rest / batch.median), array)
+        array = np.where(slow, array * batch.factor, array)
         search.groups.remove(group)
     return {name: tuple(batches) for name, batches in found.items()}
 

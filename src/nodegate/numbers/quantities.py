@@ -264,6 +264,11 @@ def node_figures(metrics: Sequence[Metric]) -> list[Metric]:
     return found
 
 
+def key_of_devices(figure: Metric) -> object:
+    """The key of the devices that a figure is the median of."""
+    return replace(figure, conditions={name: it for name, it in figure.conditions.items() if name != OF}).key
+
+
 class Joined(NamedTuple):
     """The numbers of a family as one, and the name of the one that has lost most."""
 

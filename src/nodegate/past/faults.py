@@ -18,6 +18,7 @@ from nodegate.knowledge.words import Cause as Blame
 from nodegate.past.event import REPAIR, XID
 from nodegate.past.keys import CHASSIS, PLACE, SERIAL
 from nodegate.past.questions import Stay
+from nodegate.past.tables import marks
 from nodegate.records.cause import Class, Severity
 from nodegate.records.verdict import NodeVerdict, Verdict
 
@@ -239,10 +240,9 @@ def _machines(looks: Mapping[str, Sequence[_Look]]) -> dict[str, Machine]:
 
 def _causes(base: sqlite3.Connection, *window: float) -> _Rows:
     """By run and node, problem -> its part, condition and check; whether it counts; whether it is waived."""
-    marks = {"hard": ", ".join("?" * len(_HARD)), "hardware": ", ".join("?" * len(_HARDWARE))}
     asked = (*(each.value for each in (*_HARD, *_HARD, *_HARDWARE)), *window)
     rows = defaultdict[tuple[int, str], dict[object, tuple[Any, ...]]](dict)
-    for run, node, problem, *about in base.execute(_CAUSES.format(**marks), asked):
+    for run, node, problem, *about in base.execute(_CAUSES.format(hard=marks(_HARD), hardware=marks(_HARDWARE)), asked):
         rows[run, node][problem] = tuple(about)
     return rows
 

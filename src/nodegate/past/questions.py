@@ -10,6 +10,7 @@ from itertools import groupby
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean, shown
 from nodegate.past.keys import CHASSIS, PLACE, SERIAL
+from nodegate.past.tables import marks
 from nodegate.records.verdict import NodeVerdict
 
 VERSIONS = ("cuda", "driver", "nccl", "tool_version")  # conditions with which one quantity goes on
@@ -125,7 +126,7 @@ def stays(base: sqlite3.Connection, who: Whom) -> list[Stay]:
 def numbers(base: sqlite3.Connection, who: Whom) -> list[Told]:
     """What its parts measured, one quantity after the other; driver, NCCL and tools may change within one."""
     device_of = {key_of_part(base, number): device for number, device in who.parts.items()}
-    asked = _NUMBERS.format(marks=", ".join("?" * len(who.parts)))
+    asked = _NUMBERS.format(marks=marks(who.parts))
     rows = []
     known: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {}  # most rows have the same conditions: 40 % less
     for key, metric, conditions, unit, *rest in base.execute(asked, tuple(who.parts)):

@@ -19,7 +19,7 @@ from typing import cast
 from nodegate.metric import Metric
 from nodegate.past.event import ACCEPT_AGAIN
 from nodegate.past.keys import Keys
-from nodegate.past.tables import Ids
+from nodegate.past.tables import Ids, marks
 
 Key = tuple[str, str, str, str]  # device, metric, conditions, unit
 FIRST = 16  # of each series the first values, never forgotten: what the part was when it was accepted
@@ -128,11 +128,6 @@ def delivered(base: sqlite3.Connection, metrics: Collection[str], before_epoch_s
     runs = base.execute(_DELIVERIES, (min(before_epoch_s, sys.float_info.max), MOST_DELIVERIES)).fetchall()
     rows = (row for (run,) in reversed(runs) for row in base.execute(asked, (run, *metrics)))
     return {key: value for *texts, value in rows if _is_number(value) and (key := _texts(*texts))}
-
-
-def marks(of: Collection[object]) -> str:
-    """As many places for values in a question as there are of them."""
-    return ", ".join("?" * len(of))
 
 
 def _is_number(value: object) -> bool:

@@ -23,14 +23,14 @@ from nodegate.past.event import (
 )
 from nodegate.past.keys import CHASSIS, SERIAL
 from nodegate.past.questions import Stay, Told, Whom, key_of_part, numbers, stays
-from nodegate.past.series import marks
+from nodegate.past.tables import marks
 from nodegate.text import counted, day_of
 
 MOST_CAUSES = MOST_EVENTS = 20
 _FEW = 8  # of the first and of the newest values, whose means are shown
 _KINDS = {ACCEPT_AGAIN: "accepted again", REPAIR: "repaired", XID: "Xid", BOOT: "booted", HOOK: "hook"}
 _KINDS |= {DRAIN: "drained in Slurm", DOWN: "down in Slurm", IN_SERVICE: "in service again, was out for"}
-_COUNTED = f"('{HOOK_FIT}', '{HOOK_DROPPED}', '{HOOK_UNREAD}')"
+_COUNTED = (HOOK_FIT, HOOK_DROPPED, HOOK_UNREAD)  # said by their number
 VERDICTS = """
 select cast(started_epoch_s as real) as at, cast(profile as text), cast(verdict as text)
 from decisions join runs on runs.id = run where {of} = ? order by at
@@ -47,7 +47,7 @@ group by problems.part, place, condition, problems.node order by last desc, coun
 EVENTS = """
 select cast(epoch_s as real) as at, cast(kind as text), cast(node as text), cast(events.part as text),
 cast(events.text as text) from events
-where (events.part in (select key from parts where id in ({marks})) or node = ?) and kind not in {counted} order by at
+where (events.part in (select key from parts where id in ({marks})) or node = ?) order by at
 """
 
 
@@ -117,9 +117,8 @@ def _causes(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
 
 
 def _events(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
-    asked = EVENTS.format(marks=marks(who.parts), counted=_COUNTED)
-    rows = base.execute(asked, (*who.parts, who.node if who.is_node else "")).fetchall()
-    for at, kind, node, part, text in reversed(rows):
+    rows = base.execute(EVENTS.format(marks=marks(who.parts)), (*who.parts, who.node if who.is_node else ""))
+    for at, kind, node, part, text in reversed([row for row in rows if row[1] not in _COUNTED]):
         on = f" on {node}" if node and node != who.node else ""
         of = f" of {part}" if kind == XID else ""
         yield f"{day_of(at)}: {_KINDS.get(kind, kind)}{of}{on}" + (f": {text}" if kind != BOOT else "")

@@ -6,7 +6,7 @@ passed, warned or failed: of the others nothing is known.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 APPLICATION, VERSION = 0x6E676672, 1  # "ngfr": which program wrote the file, and the form of its tables
 TABLES = (
@@ -103,15 +103,19 @@ def names(base: sqlite3.Connection, schema: str = "main") -> frozenset[str]:
     return frozenset(name for (name,) in base.execute(asked))
 
 
+def marks(of: Collection[object]) -> str:
+    """As many places for values in a question as there are of them."""
+    return ", ".join("?" * len(of))
+
+
 class Ids:
     """The numbers of the rows of a table, by the values that make each the only one. Names are never a stranger's."""
 
     def __init__(self, base: sqlite3.Connection, table: str, *columns: str) -> None:
         self._base, self._known = base, dict[tuple[object, ...], int]()
         names, same = ", ".join(columns), " and ".join(f"{each} = ?" for each in columns)
-        marks = ", ".join("?" * len(columns))
         self._find = f"select id from {table} where {same}"  # noqa: S608 - as the docstring says
-        self._add = f"insert into {table} ({names}) values ({marks})"  # noqa: S608
+        self._add = f"insert into {table} ({names}) values ({marks(columns)})"  # noqa: S608
 
     def of(self, *values: object) -> int:
         """The number of this row, which is added where it is not there."""
@@ -134,11 +138,11 @@ class Spans:
     """
 
     def __init__(self, table: str, key: Sequence[str], value: Sequence[str]) -> None:
-        columns = ", ".join((*key, *value, "from_epoch_s", "to_epoch_s"))
-        marks = ", ".join("?" * (len(key) + len(value) + 2))
+        names = (*key, *value, "from_epoch_s", "to_epoch_s")
+        columns = ", ".join(names)
         same = " and ".join(f"{each} = ?" for each in key)
         self._find = f"select id, {columns} from {table} where {same} order by from_epoch_s, id"  # noqa: S608
-        self._add = f"insert into {table} ({columns}) values ({marks})"  # noqa: S608 - names of this file
+        self._add = f"insert into {table} ({columns}) values ({marks(names)})"  # noqa: S608 - names of this file
         self._from = f"update {table} set from_epoch_s = ? where id = ?"  # noqa: S608
         self._to = f"update {table} set to_epoch_s = ? where id = ?"  # noqa: S608
         self._start = 1 + len(key)

@@ -1,14 +1,12 @@
 """`nodegate history --json`: all that the record has of nodes and parts, as rows; nothing is counted or left out."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from nodegate.past.questions import Stay, Told, Whom, key_of_part, numbers, stays
-from nodegate.past.series import marks
 from nodegate.past.story import CAUSES, EVENTS, VERDICTS
-from nodegate.text import visible
+from nodegate.past.tables import marks
 
 SCHEMA = "nodegate.history/1"
 
@@ -64,22 +62,16 @@ class Past:
 
 def past(base: sqlite3.Connection, who: Whom) -> Past:
     """What the record has of it, oldest first; causes newest first."""
-    parts = tuple(who.parts)
+    parts, node = tuple(who.parts), who.node if who.is_node else ""
     judged = VERDICTS.format(of="decisions.part" if who.machine else "decisions.node")
     return Past(
-        visible(who.name),
-        visible(key_of_part(base, who.machine)),
-        visible(who.node),
+        who.name,
+        key_of_part(base, who.machine),
+        who.node,
         who.is_node,
-        [Judged(*row) for row in _rows(base, judged, (who.machine or who.node,))] if who.is_node else [],
-        [Caused(*row) for row in _rows(base, CAUSES.format(marks=marks(parts)), parts)],
-        [Happened(*row) for row in _rows(base, EVENTS.format(marks=marks(parts), counted="('')"), (*parts, who.node))],
+        [Judged(*row) for row in base.execute(judged, (who.machine or who.node,))] if who.is_node else [],
+        [Caused(*row) for row in base.execute(CAUSES.format(marks=marks(parts)), parts)],
+        [Happened(*row) for row in base.execute(EVENTS.format(marks=marks(parts)), (*parts, node))],
         stays(base, who),
         numbers(base, who),
     )
-
-
-def _rows(base: sqlite3.Connection, asked: str, given: Iterable[object]) -> Iterable[Sequence[Any]]:
-    """The rows, their texts printable."""
-    for row in base.execute(asked, tuple(given)):
-        yield [visible(each) if isinstance(each, str) else each for each in row]

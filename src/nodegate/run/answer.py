@@ -204,12 +204,12 @@ def _wide(text: str) -> str:
     return text if text.isascii() else _TWO_COLUMNS.sub(rf"\g<0>{_SECOND}", text)
 
 
+def _narrow(shown: str) -> str:
+    return shown.replace(_SECOND, "")
+
+
 def _wrapped(text: str, width: int) -> list[str]:
     text = _wide(text)
     begin = text[: len(text) - len(text.lstrip())]
     rest = begin if len(begin) >= len(_BELOW) else _BELOW if begin else "  "
     return textwrap.wrap(text, width, subsequent_indent=rest, break_on_hyphens=False)
-
-
-def _narrow(shown: str) -> str:
-    return shown.replace(_SECOND, "")

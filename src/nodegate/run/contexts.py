@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from nodegate.baseline.baseline import Baselines
@@ -147,14 +146,7 @@ class Contexts:
 
 
 def _summary_of(context: Context, facts: NodeFacts, evidence: Evidence) -> NodeSummary:
-    gpus, gate = sum(part.kind is Kind.GPU for part in context.parts), False
-    with suppress(CannotMeasure, NotApplicable):
-        gate = facts.hooks.gate
-    demands: Known[str] = ""
-    try:
-        demands = facts.environment.demands
-    except CannotMeasure as said:
-        said.__traceback__ = None  # it keeps the document
+    gpus = sum(part.kind is Kind.GPU for part in context.parts)
     return NodeSummary(
         context.baseline.platform,
         characteristics(facts),
@@ -166,9 +158,24 @@ def _summary_of(context: Context, facts: NodeFacts, evidence: Evidence) -> NodeS
         str((evidence.document or {}).get("root", "")),
         by_contract=by_contract(None, context.baseline),
         use_unknown=use_unknown(facts),
-        demands=demands,
+        demands=_demands(facts),
         placed=(placed := placed_parts(facts, context.parts)),
         events=events_of(context.node.name, facts, context.parts, placed),
-        gate=gate,
+        gate=_gate(facts),
         hook=last_hook(facts),
     )
+
+
+def _gate(facts: NodeFacts) -> bool:
+    try:
+        return facts.hooks.gate
+    except (CannotMeasure, NotApplicable):
+        return False
+
+
+def _demands(facts: NodeFacts) -> Known[str]:
+    try:
+        return facts.environment.demands
+    except CannotMeasure as said:
+        said.__traceback__ = None  # it keeps the document
+        return ""

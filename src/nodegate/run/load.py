@@ -57,12 +57,13 @@ class Load:
             if self._pool.cancelled:
                 return
             going = [target for target in self._targets if self._takes_part(target, measurement, lost, keep=keep)]
-            if going:
-                self.loaded.update(target.node.name for target in going)
-                self._measure(measurement, going)
-                lost = self._lost()  # what was measured while a job may have been on the node says nothing of it
-                for name in (target.node.name for target in going if target.node.name in lost):
-                    self._folder.write_evidence(Evidence(name, measurement.name, time.time(), 0.0, error=lost[name]))
+            if not going:
+                continue
+            self.loaded.update(target.node.name for target in going)
+            self._measure(measurement, going)
+            lost = self._lost()  # what was measured while a job may have been on the node says nothing of it
+            for name in (target.node.name for target in going if target.node.name in lost):
+                self._folder.write_evidence(Evidence(name, measurement.name, time.time(), 0.0, error=lost[name]))
 
     def _takes_part(
         self, target: Target, measurement: Measurement, lost: Mapping[str, CannotMeasure], *, keep: bool

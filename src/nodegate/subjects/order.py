@@ -155,12 +155,10 @@ def _odd_sign(written: str, sort: Sort) -> str:
 
 
 def _bounds(node: Node, item: Item, written: str) -> tuple[tuple[str, _Key], ...]:
-    found = []
+    found, form = [], _FORMS.get(item.sort)
     for each in written.split(","):
         match = _RANGE.fullmatch(each)
-        form = _FORMS.get(item.sort)
-        is_one = match and (item.sort is Sort.NUMBER or (form and form.fullmatch(match[2])))
-        bound = _order(match[2], item.sort) if match and is_one else None
+        bound = _order(match[2], item.sort) if match and (form is None or form.fullmatch(match[2])) else None
         if match is None or bound is None:
             message = f"{VARIABLE}: {item.key}: {each.strip()!r} is no bound of a {item.sort.value}"
             raise _wrong(node, message, _EXAMPLES[item.sort])
