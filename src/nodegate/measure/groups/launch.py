@@ -35,7 +35,7 @@ OF_RANKS = "[... {count} lines of ranks left out by nodegate: the evidence of th
 
 # $1: the mark, $2: seconds, $3: whether NCCL says what it uses; then the rank. The first rank on a node says that it
 # is there, and its NCCL the rest. A rank ends when its daemon or this shell is gone, and at its time limit. The daemon
-# is looked for in /proc, where it is visible: Slurm's is root's and cannot be signalled.
+# is looked for in /proc, where it is visible: Slurm's is root's and cannot be signalled. What watches ends with it.
 _LOCAL_RANK = reduce(lambda other, each: f"${{{each.local_rank}:-{other}}}", reversed(LAUNCHERS.values()), "0")
 RANK = (
     f"""\
@@ -62,8 +62,10 @@ seen=; [ -d "/proc/$PPID" ] && seen=yes
   done
   kill -TERM $rank && sleep 1 && kill -KILL $rank
 ) >/dev/null 2>&1 &
+watch=$!
 wait $rank; code=$?
 while kill -0 $rank 2>/dev/null; do wait $rank; code=$?; done
+kill -KILL $watch 2>/dev/null
 exit $code
 """
 )
