@@ -15,7 +15,7 @@ import pytest
 from lab import needs
 from lab.nodes.image import image
 from lab.nodes.nodes import why_not
-from lab.processes import odd_seconds, running
+from lab.processes import naming, odd_seconds, running
 from nodegate.errors import Unreachable
 from nodegate.node import Connection, Node
 from nodegate.transport import Options, connect
@@ -52,6 +52,7 @@ def podman() -> Iterator[str]:
             yield str(program)
         finally:
             subprocess.run([program, "rm", "-f", "-t", "0", "n1"], check=True, stdout=subprocess.DEVNULL)
+            _until(lambda: not naming(Path(here)))  # what cleans up after a container
             own.communicate()
 
 
