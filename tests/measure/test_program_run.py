@@ -1,12 +1,13 @@
 """What a program left on a node, in evidence and back."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.measurement import attempts_of, document
-from nodegate.measure.program_run import MAX_KEPT, kept, not_begun, not_run
+from nodegate.measure.program_run import MAX_KEPT, not_begun, not_run, run
 from nodegate.records.program_run import Attempt, LinkEnd, LinkNotes, LinkPlan, Memory, MissingRail, Plan, ProgramRun
 from nodegate.transport.session import Output
 
@@ -36,7 +37,8 @@ def test_an_exit_code_of_zero_is_not_the_same_as_none(code: int | None) -> None:
 
 def test_a_stream_keeps_its_beginning_and_its_end() -> None:
     raw = b"first line\n" + b"x" * (MAX_KEPT * 3) + b"\nlast line\n"
-    ran = kept("loud", ["loud"], Output(raw, b"", 0, 1.0), started_epoch_s=0.0)
+    session = SimpleNamespace(run=lambda _argv, **_limits: Output(raw, b"", 0, 1.0))
+    ran = run(session, "loud", ["loud"], timeout_s=1.0)
     assert ran.truncated
     assert ran.stdout.startswith("first line\n")
     assert ran.stdout.endswith("\nlast line\n")

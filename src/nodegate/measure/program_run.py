@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from nodegate.errors import CannotMeasure
 from nodegate.records.program_run import Attempt, MissingRail, Plan, ProgramRun
-from nodegate.transport.session import Output, Session
+from nodegate.transport.session import Session
 
 MAX_KEPT = 96 << 10  # characters of each stream; of a longer one the first two thirds and the end are kept
 _LEFT_OUT = "\n[... {count} characters left out by nodegate ...]\n"
@@ -21,22 +21,18 @@ def run(
     *,
     timeout_s: float,
     stdin: bytes = b"",
-    as_root: bool = False,
     plan: Plan = _NO_PLAN,
     shortened: Callable[[str], str] | None = None,
 ) -> ProgramRun:
-    """Run a program on a node and keep its result, its output `shortened`. Raises Unreachable: the connection broke."""
+    """Run a program on a node and keep its result for the evidence: its output `shortened`, as text, and bounded.
+
+    Raises:
+        Unreachable: the connection broke.
+    """
     started = time.time()
-    output = session.run(argv, timeout_s=timeout_s, stdin=stdin, as_root=as_root)
+    output = session.run(argv, timeout_s=timeout_s, stdin=stdin)
     if shortened:
         output = replace(output, stdout=shortened(output.stdout.decode("utf-8", "replace")).encode())
-    return kept(what, argv, output, started_epoch_s=started, plan=plan)
-
-
-def kept(
-    what: str, argv: Sequence[str], output: Output, *, started_epoch_s: float, plan: Plan = _NO_PLAN
-) -> ProgramRun:
-    """An output for the evidence: text, bounded; times to the millisecond."""
     return ProgramRun(
         what=what,
         argv=tuple(argv),
@@ -46,7 +42,7 @@ def kept(
         timed_out=output.timed_out,
         truncated=output.truncated or max(len(output.stdout), len(output.stderr)) > MAX_KEPT,
         stuck=output.stuck,
-        started_epoch_s=round(started_epoch_s, 3),
+        started_epoch_s=round(started, 3),
         duration_s=round(output.duration_s, 3),
         plan=plan,
     )

@@ -42,7 +42,7 @@ class Program:
         self.place, self.argv, self.max_bytes = place, request["argv"], max_bytes
         self.written = {"stdout": b"", "stderr": b""}
         self.timed_out, self.truncated, self.told = False, False, 0
-        self.started_epoch_s, self.started_s = time.time(), time.monotonic()
+        self.started_s = time.monotonic()
         self.deadline_s = self.started_s + request["timeout_s"]
         self.process: subprocess.Popen[bytes] | None = None
         self.exit_code: int | None = None
@@ -124,7 +124,6 @@ class Program:
             "timed_out": self.timed_out,
             "truncated": self.truncated,
             "stuck": ["{} {} D".format(alive.pid, self.argv[0].rpartition("/")[2])] if alive else [],
-            "started_epoch_s": self.started_epoch_s,
             "duration_s": duration_s,
             "counted": self.before + after if self.before and after else None,
             "seat": None if self.seat is None else self.seat.line(),
