@@ -20,6 +20,7 @@ from nodegate.node_side.probe import system
 
 TFLOP = 2e-12 * 256**3  # of one product; the stand-in says that it takes 0.05 s
 BLAS = str(cuda.library().with_name("libcublas.so.12"))
+NAMED = [["the caller", BLAS]]
 THREE = {"bf16": 0.4, "fp32": 0.3, "fp64": 0.3}
 
 
@@ -185,7 +186,7 @@ def test_a_gpu_that_is_lost_under_load_ends_its_samples_with_the_reason(tmp_path
 
 
 def test_cublas_gives_the_same_product(tmp_path: Path, healthy: dict[str, Any]) -> None:
-    document = cuda.burn(healthy_h100(1), tmp_path, path="auto", library=BLAS, phases=[*THREE.items()])
+    document = cuda.burn(healthy_h100(1), tmp_path, path="auto", places=NAMED, phases=[*THREE.items()])
     assert (document["path"], document["library"], document["library_version"]) == ("cublas", BLAS, 120401)
     for number in range(len(THREE)):
         checksums = {each["gpus"][0]["phases"][number]["checksum"] for each in (document, healthy)}
@@ -199,7 +200,7 @@ def test_fp8_and_fp4_are_multiplied_by_cublaslt_and_their_results_are_checked(
     scenario = healthy_h100(2).set(1, "cuda.flip", 12)
     for gpu in (0, 1):
         scenario = scenario.set(gpu, "compute_capability", capability)
-    gpus = cuda.burn(scenario, tmp_path, path="cublas", library=BLAS, phases=[["bf16", 0.5], [dtype, 0.5]])["gpus"]
+    gpus = cuda.burn(scenario, tmp_path, path="auto", places=NAMED, phases=[["bf16", 0.5], [dtype, 0.5]])["gpus"]
     assert [gpu["error"] for gpu in gpus] == [""] * 2
     assert [gpu["left_out"] for gpu in gpus] == [{}] * 2
     found = [gpu["phases"][1] for gpu in gpus]
@@ -241,7 +242,7 @@ def test_what_a_board_has_no_units_for_is_left_out_and_its_time_is_burned_in_bf1
 )
 def test_what_a_library_has_no_algorithm_for_is_left_out(planted: str, left_out: list[str], tmp_path: Path) -> None:
     scenario = healthy_h100(1).set(0, "compute_capability", "10.0").set(0, planted, 15)
-    gpu = cuda.burn(scenario, tmp_path, path="cublas", library=BLAS, phases=[*ALL.items()])["gpus"][0]
+    gpu = cuda.burn(scenario, tmp_path, path="auto", places=NAMED, phases=[*ALL.items()])["gpus"][0]
     why = "cublasLtMatmulAlgoGetHeuristic: 15 CUBLAS_STATUS_NOT_SUPPORTED"
     assert gpu["left_out"] == dict.fromkeys(left_out, why)
     assert [each["dtype"] for each in gpu["phases"]] == [dtype for dtype in ALL if dtype not in left_out]
@@ -249,7 +250,7 @@ def test_what_a_library_has_no_algorithm_for_is_left_out(planted: str, left_out:
 
 def test_gpus_that_differ_with_cublas_are_burned_again_with_our_own_kernels(tmp_path: Path) -> None:
     scenario = healthy_h100(3).set(1, "cuda.wrong.cublas", 1)
-    document = cuda.burn(scenario, tmp_path, path="cublas", library=BLAS, phases=[*THREE.items()])
+    document = cuda.burn(scenario, tmp_path, path="auto", places=NAMED, phases=[*THREE.items()])
     first = {gpu["phases"][0]["checksum"] for gpu in document["gpus"]}
     assert len(first) == 2
     assert document["path"] == "cublas"
@@ -262,7 +263,7 @@ def test_gpus_that_differ_with_cublas_are_burned_again_with_our_own_kernels(tmp_
 
 def test_where_no_gpu_can_use_cublas_all_use_our_own_kernels(tmp_path: Path) -> None:
     scenario = healthy_h100(2).set(None, "cuda.error.cublasCreate_v2", 8)
-    document = cuda.burn(scenario, tmp_path, path="auto", library=BLAS)
+    document = cuda.burn(scenario, tmp_path, path="auto", places=NAMED)
     assert (document["path"], document["library"]) == ("ptx", "")
     assert document["library_refused"] == f"{BLAS}: cublasCreate_v2: 8 CUBLAS_STATUS_ARCH_MISMATCH"
     assert [gpu["error"] for gpu in document["gpus"]] == ["", ""]
@@ -270,7 +271,7 @@ def test_where_no_gpu_can_use_cublas_all_use_our_own_kernels(tmp_path: Path) -> 
 
 def test_one_gpu_that_cannot_use_cublas_is_an_error_of_that_gpu(tmp_path: Path) -> None:
     scenario = healthy_h100(2).set(1, "cuda.error.cublasCreate_v2", 1)
-    gpus = cuda.burn(scenario, tmp_path, path="auto", library=BLAS)["gpus"]
+    gpus = cuda.burn(scenario, tmp_path, path="auto", places=NAMED)["gpus"]
     assert [gpu["error"] for gpu in gpus] == ["", "cublasCreate_v2: 1 CUBLAS_STATUS_NOT_INITIALIZED"]
 
 
