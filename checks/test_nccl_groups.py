@@ -8,9 +8,8 @@ import pytest
 
 from nodegate.api import Limit, Verdict, counted, part, with_unit
 from nodegate.measure.groups import findings, transport
-from nodegate.measure.groups.result import APART_NAME, NAMES
+from nodegate.measure.groups.result import NAMES
 from nodegate.measure.nccl.findings import CORRUPT
-from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 
 if TYPE_CHECKING:
@@ -160,26 +159,6 @@ def test_wide(nccl_groups: NcclGroups, rdma: Rdma, baseline: Baseline, peers: No
     findings.judge_bandwidth(
         verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=WIDE, physics=rates
     )
-
-
-def test_apart(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
-    """While all nodes run all_reduce inside themselves, this one is as fast as the others. (F09)
-
-    One launch over the fleet, split by node: power and cooling are loaded everywhere at once, as in a job.
-    """
-    findings.skip_alone(verdicts, nccl_groups)
-    metrics = nccl_groups.named(APART_NAME)
-    runs = [run for run in nccl_groups.runs if run.plan.kind == "apart"]
-    if not runs:
-        verdicts.not_done("not launched: nccl-tests before 2.19.4, bad in a pair, or the profile asks for pairs only")
-    if metrics:
-        remedy = "see this node's clocks, power and NVLink under load (burn, nccl)"
-        metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=remedy)
-    elif runs[-1].is_well:
-        verdicts.not_done("this version of nccl-tests reports no time for each process")
-    else:
-        what = part.collective(words(APART_NAME))
-        verdicts.unknown(part=what, quantity="bus bandwidth", reason=runs[-1].why, action=runs[-1].next_step)
 
 
 def test_share_of_rate(nccl_groups: NcclGroups, rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:

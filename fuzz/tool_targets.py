@@ -14,7 +14,6 @@ from nodegate.subjects import fabric_log
 from nodegate.tools import (
     fabric_manager,
     gpu_burn,
-    nccl_json,
     nccl_tests,
     nvbandwidth,
     nvidia_smi,
@@ -85,7 +84,6 @@ TARGETS = {
     "tools.fabric_manager": Target(_fabric_log, partial(recordings, "fabric_manager")),
     "tools.gpu_burn": Target(_with_stderr(_burn), partial(recordings, "gpu_burn")),
     "tools.nccl_tests": Target(_with_stderr(nccl_tests.parse), partial(recordings, "nccl_tests")),
-    "tools.nccl_json": Target(_each(nccl_json.parse), partial(recordings, "nccl_tests", "*.json"), "json"),
     "tools.nvbandwidth": Target(_with_stderr(nvbandwidth.parse), partial(recordings, "nvbandwidth")),
     "tools.nvidia_smi": Target(
         _each(

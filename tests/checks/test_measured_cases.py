@@ -16,8 +16,8 @@ from nodegate.measure.registry import is_active
 
 L40S = Machine.pcie_l40s
 BLOCKED = CannotMeasure("blocked by gpu.lost: GPU 3 is lost", next_step="mend that first, then run again")
-# What made-up machines do not have: perftest with CUDA, times by process, NVLS and NVLinks of PCIe cards.
-NOT_ON_HGX = {"nccl_groups.apart", "nccl_groups.nvlink_between"}
+# What made-up machines do not have: perftest with CUDA, NVLS and NVLinks of PCIe cards.
+NOT_ON_HGX = {"nccl_groups.nvlink_between"}
 CONTRACT = {  # what nothing asks for is not judged
     "contract.event_reasons_percent": 100,
     "contract.temperature_spread_c": 30,

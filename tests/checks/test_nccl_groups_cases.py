@@ -155,22 +155,6 @@ CASES += of("nccl_groups.wide", limits=FAST)(
     GroupCase("the fleet hangs", ERROR, [*pairs(), hung(fleet())]),
 )
 
-APART_FAST = {"nccl.apart_all_reduce_gb_per_s": 300.0}
-
-
-def kept_apart(time_us=0):
-    return having(fleet(group="fleet, each node by itself"), kind="apart", time_us=time_us)
-
-
-CASES += of("nccl_groups.apart")(
-    GroupCase("no times in the report", SKIP, [kept_apart()]), GroupCase("an old version", SKIP, pairs())
-)
-CASES += of("nccl_groups.apart", limits=APART_FAST)(
-    GroupCase("fast", PASS, [*pairs(), kept_apart(time_us=4000)]),
-    GroupCase("slow", FAIL, [*pairs(), kept_apart(time_us=9000)]),
-    GroupCase("hangs", ERROR, [*pairs(), hung(kept_apart())]),
-)
-
 SHARED = {"nccl.group_share_of_rate_percent": 90.0}
 CASES += of("nccl_groups.share_of_rate")(
     GroupCase("no share is stored", NOT_JUDGED, pairs(), limits={"nccl.group_share_of_rate_percent": None})

@@ -219,7 +219,6 @@ def test_every_check_passes_somewhere_or_says_why_not():
         "ordered.serials",
         "ordered.settings",
         "ordered.versions",
-        "nccl_groups.apart",  # nccl-tests from 2.19.4 on
         "nccl_groups.wide",  # a limit of the site's own, or more nodes of a platform
         "nccl_groups.share_of_rate",  # a limit of the site's own
         *(check.id for check in CHECKS if check.id.startswith("contract.")),  # a policy that asks for it

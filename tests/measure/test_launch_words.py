@@ -160,13 +160,6 @@ def test_no_word_of_a_site_meets_a_shell():
     assert "two words; $HOME" in words(LAUNCH, nodes, nodes[0].launcher, "the-mark")  # one argument, as it is
 
 
-def test_each_node_by_itself_is_asked_for_by_the_number_of_its_gpus():
-    apart, nodes = replace(LAUNCH, apart=True, report="/tmp/x/report-1.json"), members(SITES["open-mpi-4"])
-    argv = words(apart, nodes, nodes[0].launcher, "m")
-    assert "NCCL_TESTS_SPLIT=DIV 8" in argv
-    assert argv[-4:] == ("-I", "1", "-J", "/tmp/x/report-1.json")
-
-
 def test_the_words_for_a_thousand_nodes_fit_a_command_line():
     nodes = members(replace(SITES["open-mpi-4"], addresses=[f"10.0.{at // 250}.{at % 250}" for at in range(1250)]))
     assert max(map(len, words(LAUNCH, nodes, nodes[0].launcher, "m"))) < 128 << 10

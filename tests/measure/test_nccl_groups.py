@@ -1,7 +1,6 @@
 """NCCL over groups of nodes: over real sshds, with a stand-in for mpirun whose ranks meet and hang; and bisection."""
 
 import contextlib
-import json
 import os
 import pickle
 import signal
@@ -14,14 +13,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from support.nccl_fleet import COLLECTIVES, DELIVERY, NIGHTLY, NcclFleet, replayed
+from support.nccl_fleet import COLLECTIVES, NIGHTLY, NcclFleet, replayed
 from support.rdma_fleet import Crew
 from support.stalls import undisturbed
 
 from lab.processes import naming, wait_until
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.run import NCCL_GROUPS
-from nodegate.records.plain import to_plain
 
 TESTS = Path(__file__).resolve().parents[1]
 HANGING = replace(NIGHTLY, group_s=4.0)
@@ -57,27 +55,6 @@ def test_at_night_each_node_is_measured_with_its_neighbour(tmp_path):
         "dtype": "float",
     }
     assert naming(fleet.folder) == []
-
-
-def test_each_node_by_itself_is_measured_by_its_own_time_and_the_report_is_taken_away(tmp_path):
-    fleet = NcclFleet(tmp_path, 3, gpus=2, durations=DELIVERY, nodes={"gpu2": "slow"})
-    runs = fleet.runs()
-    found = {name: replayed([rans]) for name, rans in runs.items()}
-    assert kinds(found, "gpu1") == {
-        ("pair", "pair gpu1+gpu2"),
-        ("apart", "fleet, each node by itself"),
-        ("fleet", "fleet"),
-    }
-    own = {name: each.named("nccl.apart_all_reduce_gb_per_s")[0].best for name, each in found.items()}
-    assert own == {"gpu1": 479.992, "gpu2": 288.002, "gpu3": 479.992}
-    assert "do-not-keep-me" not in json.dumps([to_plain(attempt) for attempt in runs.values()])
-    assert any("-J" in ran.argv for ran in runs["gpu1"].runs)
-    assert not [ran.argv[-1] for ran in runs["gpu1"].runs if "-J" in ran.argv and Path(ran.argv[-1]).parent.exists()]
-
-
-def test_a_version_without_times_by_process_is_not_asked_for_them(tmp_path):
-    found = NcclFleet(tmp_path, 3, durations=DELIVERY, layout="2.17.5").measure()
-    assert kinds(found, "gpu1") == {("pair", "pair gpu1+gpu2"), ("fleet", "fleet")}
 
 
 def test_a_fleet_of_one_node_has_nothing_to_measure(tmp_path):

@@ -117,10 +117,10 @@ def test_rack_mates_of_a_slow_node_are_not_rejected(left):
 
 def test_a_node_that_is_bad_in_a_pair_takes_no_time_from_the_others_in_larger_launches():
     found = run(Sick("gpu006", "hang"), version="2.19.6").found
-    kinds = {"rack", "fleet", "apart"}
+    kinds = {"rack", "fleet"}
     assert kinds.isdisjoint(each.plan.kind for each in found["gpu006"].runs)
     larger = [each for each in found["gpu005"].runs if each.plan.kind in kinds]
-    assert {(each.plan.kind, each.plan.count) for each in larger} == {("rack", 3), ("apart", 15), ("fleet", 15)}
+    assert {(each.plan.kind, each.plan.count) for each in larger} == {("rack", 3), ("fleet", 15)}
     assert all(each.is_well for each in larger)
 
 

@@ -9,7 +9,6 @@ from support.recordings import FOLDER
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "src" / "nodegate" / "tools"
-RECORDED_AS = {"nccl_json": "nccl_tests"}  # a second form of what the same programs print
 
 
 def parsers(file: Path) -> list[str]:
@@ -36,7 +35,7 @@ def test_the_tools_are_found() -> None:
 
 @pytest.mark.parametrize("tool", NAMES)
 def test_a_parser_has_recordings(tool: str) -> None:
-    folder = FOLDER / RECORDED_AS.get(tool, tool)
+    folder = FOLDER / tool
     assert folder.is_dir(), f"record what {tool} prints in {folder.relative_to(ROOT)}"
     assert len(list(folder.iterdir())) >= 2, f"{folder.relative_to(ROOT)}: healthy and faulty at the least"
 

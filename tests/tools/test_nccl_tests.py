@@ -9,7 +9,7 @@ from support.corpus import corpus
 from support.recordings import recording
 
 from nodegate.errors import CannotMeasure
-from nodegate.tools import nccl_json, nccl_tests
+from nodegate.tools import nccl_tests
 from nodegate.unknown import Unknown, Why
 
 GIB = 1 << 30
@@ -167,20 +167,6 @@ def test_every_beginning_of_an_output_is_an_error_or_has_gaps(cut):
 def test_hostile_text_ends(text):
     with pytest.raises(CannotMeasure):
         nccl_tests.parse(text)
-
-
-# The JSON report
-
-
-def test_a_time_that_is_no_number_leaves_no_times_of_its_size():
-    text = recording("nccl_tests", "report.json").replace("3310.0,", '"fast",')
-    assert nccl_json.parse(text).medians_us == ()
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"results": 1}', "[" * 100_000])
-def test_what_is_no_json_report_is_refused(text):
-    with pytest.raises(CannotMeasure):
-        nccl_json.parse(text)
 
 
 # Real outputs

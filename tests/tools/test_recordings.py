@@ -13,7 +13,7 @@ from support.recordings import FOLDER
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe.gpu import Gpus
-from nodegate.tools import fabric_manager, gpu_burn, nccl_json, nccl_tests, nvbandwidth, nvidia_smi, perftest
+from nodegate.tools import fabric_manager, gpu_burn, nccl_tests, nvbandwidth, nvidia_smi, perftest
 from nodegate.unknown import Unknown
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tools"
@@ -22,8 +22,6 @@ COLLECTIVE = {"2.13-healthy.txt": "all_reduce", "2.15-healthy.txt": "reduce_scat
 
 
 def of_nccl_tests(name: str, text: str) -> object:
-    if name.endswith(".json"):
-        return nccl_json.parse(text)
     errors = FOLDER / "nccl_tests" / name.replace(".txt", ".stderr.txt")
     stderr = errors.read_text("utf-8") if errors.exists() else ""
     test = nccl_tests.parse(text, stderr, collective=COLLECTIVE.get(name, ""))

@@ -44,7 +44,6 @@ _OF_EACH = {  # a number -> the number whose peak bounds it, and the share that 
     "memory.device_to_host_at_once_gb_per_s": (_HOST, "host_copies_at_once"),
     _PEERS: (_PEERS, "peers"),
     _ALL_REDUCE: (_ALL_REDUCE, "collectives"),
-    "nccl.apart_all_reduce_gb_per_s": (_ALL_REDUCE, "collectives"),
     **{f"nccl.{each}_gb_per_s": (_PEERS, "collectives") for each in _BY_LINKS},
 }
 

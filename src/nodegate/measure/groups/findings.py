@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from nodegate.baseline.baseline import Baseline
 from nodegate.measure.groups.group_node import COLLECTIVES
-from nodegate.measure.groups.result import APART_NAME, NAMES, GroupRun, NcclGroups, Whose, is_sick, lost, whose
+from nodegate.measure.groups.result import NAMES, GroupRun, NcclGroups, Whose, is_sick, lost, whose
 from nodegate.metric import Metric
 from nodegate.numbers import metric_findings
 from nodegate.numbers.assessments import Bounds
@@ -241,8 +241,6 @@ def bounds_of(rdma: Rdma, *, in_check: bool = False) -> Bounds:
     """
 
     def bounds(metric: Metric, baseline: Baseline) -> Physics:
-        if metric.name == APART_NAME:
-            return of_platform(metric, baseline)
         total = _rails_gb_per_s(rdma, baseline)
         if isinstance(total, Unknown) or not total:
             return Physics()

@@ -78,8 +78,6 @@ class Launch:
     collective: str
     sweep: Sweep
     limit_s: float
-    apart: bool = False  # NCCL_TESTS_SPLIT: each node with itself only
-    report: str = ""  # -J: the file of the JSON report, on the head
 
 
 def sweep(durations: Durations, *, rdma: bool, short: bool = False) -> Sweep:
@@ -103,20 +101,17 @@ def words(launch: Launch, members: Sequence[GroupNode], launcher: Launcher, mark
     unset = [word for name in (*UNSET, *RING_SETTINGS) for word in ("-u", name)]
     network = head.settings.network or networks([member.door for member in members])
     settings = dict(launcher.for_ranks(network))
-    if launch.apart:
-        settings["NCCL_TESTS_SPLIT"] = f"DIV {head.gpus}"
     says = "yes" if _says(launch, len(members)) else "no"
     rank = ("sh", "-c", RANK, "nodegate-rank", mark, str(int(launch.limit_s) + RANK_EXTRA_S), says)
     program = ("env", *unset, *(f"{name}={value}" for name, value in settings.items()))
     program = (*program, head.programs[launch.collective], *launch.sweep.options, "-g", "1")
-    report = ("-I", "1", "-J", launch.report) if launch.report else ()
     hosts = [member.host for member in members]
-    return (*launcher.start(hosts, head.gpus, network, launch.limit_s), *rank, *program, *report)
+    return (*launcher.start(hosts, head.gpus, network, launch.limit_s), *rank, *program)
 
 
 def _says(launch: Launch, count: int) -> bool:
     """Whether NCCL says what it uses: once is enough, and a big group would print too much."""
-    return launch.collective == "all_reduce" and not launch.apart and count <= WHOLE_UP_TO
+    return launch.collective == "all_reduce" and count <= WHOLE_UP_TO
 
 
 def run_group(launch: Launch, group: Group, members: Sequence[GroupNode], mark: str) -> ProgramRun:

@@ -19,7 +19,6 @@ from nodegate.measure.measurement import Pool, Runs, Target
 from nodegate.measure.program_run import not_begun, not_run
 from nodegate.records.program_run import Attempt, LaunchNotes, ProgramRun
 from nodegate.transport.session import Running
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -30,18 +29,15 @@ KEPT_S = 24 * 3600.0  # the longest life of the keeper on a node
 class LaunchSession:
     """A context manager: at its end nothing is left on any node.
 
-    `members` are the nodes that can take part, in the order of the inventory; `version` is that of nccl-tests, from the
-    last launch.
+    `members` are the nodes that can take part, in the order of the inventory.
     """
 
     def __init__(self, targets: Sequence[Target], pool: Pool) -> None:
         self.members: dict[str, GroupNode] = {}
-        self.version = ""
         self._sites, self._pool = targets, pool
         self._mark = f"nodegate-launch-{secrets.token_hex(8)}"
         self._launched = 0
         self._keepers: dict[str, Running] = {}
-        self._folders: dict[str, str] = {}
         self._begun = {target.node.name: Attempt(node=target.node.name) for target in targets}
         self._found: dict[str, list[ProgramRun]] = {name: [] for name in self._begun}
         self._places: defaultdict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
@@ -80,12 +76,6 @@ class LaunchSession:
         """Note why a node has no other one to be launched with."""
         self._begun[node] = replace(self._begun[node], alone=why)
 
-    def report_path(self, nodes: Sequence[str]) -> tuple[str, str]:
-        """The head of these nodes, and a new file on it for a JSON report."""
-        head, _ = launching.head_of([self.members[name] for name in nodes])
-        self._launched += 1
-        return head.name, f"{self._folders[head.name]}/report-{self._launched}.json"
-
     def launch(self, groups: Sequence[Group], launch: Launch) -> dict[Group, GroupRun]:
         """Launch these groups, at the same time if they share no node; each node keeps the output of its groups."""
         found: dict[Group, GroupRun] = {}
@@ -113,9 +103,7 @@ class LaunchSession:
             ran = done[group.name]
             if isinstance(ran, CannotMeasure):
                 ran = not_run(launch.collective, ran, launching.plan_of(launch, group, self._of(group)))
-            found[group] = run = read(ran)
-            if run.test and not isinstance(run.test.version, Unknown):
-                self.version = run.test.version
+            found[group] = read(ran)
             self._places.pop((group.name, ran.what), None)
             for name in group.nodes:
                 self._places[group.name, ran.what].append((name, len(self._found[name])))
@@ -144,8 +132,7 @@ class LaunchSession:
         member, name = prepare(target), target.node.name
         request = launching.keep_request(self._mark, stay=True)
         self._keepers[name] = target.session.start(launching.keep_argv(target), timeout_s=KEPT_S, stdin=request)
-        self._folders[name] = self._keepers[name].line().strip()
-        if not self._folders[name].startswith("/"):
+        if self._keepers[name].line().strip() != "kept":
             reason = f"{name}: the keeper for launches did not start"
-            raise CannotMeasure(reason, next_step="check that its /tmp is writable and its python3 works")
+            raise CannotMeasure(reason, next_step="check that its python3 works")
         return member

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-# apart: the whole fleet in one launch, each node with itself only. part: of a group that failed.
-Kind = Literal["pair", "rack", "fleet", "apart", "part"]
+# part: of a group that failed.
+Kind = Literal["pair", "rack", "fleet", "part"]
 PAIR, PART = "pair", "part"
 _WITHOUT = " without "
 

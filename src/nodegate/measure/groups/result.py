@@ -22,8 +22,7 @@ from nodegate.tools.nccl_log import NcclLog, read_log
 
 NAMES = {"all_reduce": "nccl.group_all_reduce_gb_per_s", "alltoall": "nccl.group_alltoall_gb_per_s"}
 NAMES["sendrecv"] = "nccl.group_sendrecv_gb_per_s"
-APART_NAME = "nccl.apart_all_reduce_gb_per_s"
-_JUDGED = ("pair", "rack", "fleet", "apart")
+_JUDGED = ("pair", "rack", "fleet")
 _TOGETHER = ("rack", "fleet")  # one launch over many nodes gives all of them one value
 _LONG, _TWO = 200, 2
 _NO_ATTEMPT, _NO_LAUNCH = Attempt(), LaunchPlan("")
@@ -35,15 +34,13 @@ class GroupRun(Launched):
     """One launch in which this node took part, in one of its attempts (`attempt`).
 
     `partners_well` is set if all the other nodes are known to be good: then this node is at fault; `served` if this one
-    was the good partner, by which another one was judged. `log` is None where NCCL was not asked what it uses,
-    `own_gb_per_s` the speed of this node in a launch in which each runs by itself.
+    was the good partner, by which another one was judged. `log` is None where NCCL was not asked what it uses.
     """
 
     attempt: int = 0
     partners_well: bool = False
     served: bool = False
     log: NcclLog | None = None
-    own_gb_per_s: float | None = None
 
     @property
     def plan(self) -> LaunchPlan:
@@ -103,8 +100,7 @@ class NcclGroups(ByName):
             (run.what, *sorted(run.plan.nodes)) for run in self.runs if run.notes.slower not in ("", self.node)
         }
         for run in self.runs:
-            name = APART_NAME if run.plan.kind == "apart" else NAMES.get(run.what, "")
-            value = run.own_gb_per_s if run.plan.kind == "apart" else run.busbw_gb_per_s
+            name, value = NAMES.get(run.what, ""), run.busbw_gb_per_s
             not_its_own = run.plan.kind == "pair" and (run.what, *sorted(run.plan.nodes)) in explained
             is_judged = run.plan.kind in _JUDGED and name
             if is_judged and value and not (not_its_own or self._only_helped(run) or self.excuses(run)):
@@ -204,18 +200,13 @@ def parse(attempts: Sequence[Attempt]) -> NcclGroups:
 def read(ran: ProgramRun, attempt: Attempt = _NO_ATTEMPT, *, place: int = 0) -> GroupRun:
     """One launch of an attempt, the first or a later one, whatever its result."""
     launch, node = ran.plan.launch or _NO_LAUNCH, attempt.node
-    found, time_us, gpus = read_test(ran), ran.launch.time_us, launch.gpus_of_node
-    own = None  # this node's own bandwidth if each ran by itself: from its slowest rank's time
-    if found[0] is not None and time_us > 0 and gpus >= 2:
-        own = round(ran.plan.size_bytes / 1000.0 / time_us * 2.0 * (gpus - 1) / gpus, 3)
     return GroupRun(
         replace(ran, stdout="", stderr=""),
-        *found,
+        *read_test(ran),
         attempt=place,
         partners_well=len(launch.nodes) > 1 and {*launch.good, node}.issuperset(launch.nodes),
         served=node in launch.good,
         log=read_log(ran.stdout, attempt.hostname or node) if launch.asks_transports else None,
-        own_gb_per_s=own,
     )
 
 

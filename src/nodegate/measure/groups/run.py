@@ -46,7 +46,6 @@ def measure(targets: Sequence[Target], pool: Pool) -> Runs:
             tour = Tour(launch_session, ready, pool)
             well = tour.pairs()
             if targets[0].durations.group_s >= ALL_KINDS_FROM_S:
-                tour.apart(well)
                 tour.big(well)
     return launch_session.runs
 

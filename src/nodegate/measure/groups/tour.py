@@ -3,12 +3,10 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 
-from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.group_node import COLLECTIVES, GroupNode
 from nodegate.measure.groups.launch import SHOWN_NODES, Launch, sweep
 from nodegate.measure.groups.launch_session import LaunchSession
@@ -18,13 +16,7 @@ from nodegate.measure.groups.search import Boundary, Result, search
 from nodegate.measure.measurement import Pool
 from nodegate.measure.rdma.pairing import Round, with_good_ones
 from nodegate.records.program_run import LaunchNotes
-from nodegate.subjects.host import older
-from nodegate.tools import nccl_json
 
-SINCE = "2.19.4"  # -I 1 -J
-MAX_REPORT_BYTES = 48 << 20
-READ_S = 60.0
-_APART = "fleet, each node by itself"
 SEARCHES = 3  # in one launch: what else is bad shows when it is launched without what is named
 LOOKS = 3  # good partners for a node whose pair was bad once: each with every collective, nine looks
 SEARCH_TIMES = 8.0  # the longest search for a node, in time limits of a launch
@@ -81,38 +73,6 @@ class Tour:
                     self.all([pair(name, partner, [partner]) for name, partner in place])
             well |= found.cleared
         return frozenset(well)
-
-    def apart(self, well: frozenset[str]) -> None:
-        """The fleet in one launch, each node by itself (NCCL_TESTS_SPLIT): whether it starts, and each node's own time.
-
-        Nodes that are bad in a pair stay out: one that hangs there hangs here too, and costs every node its time.
-        Only rank 0 prints a table, so the times are read from the JSON report, of versions that have them in it.
-        """
-        names, session = [name for name in self.names if name in well], self._launch_session
-        if not fleet(names) or self._pool.cancelled or older(session.version, SINCE):
-            return
-        group, chosen = Group("apart", _APART, tuple(names)), sweep(self._durations, rdma=self._rdma, short=True)
-        with suppress(CannotMeasure):  # the launch has the reason
-            head, report = session.report_path(names)
-            launch = Launch("all_reduce", chosen, self._durations.group_s, apart=True, report=report)
-            if session.launch([group], launch)[group].is_well:
-                for name, time_us in self._times(head, report, names).items():
-                    session.note(group, launch.collective, partial(replace, time_us=round(time_us)), name)
-
-    def _times(self, head: str, path: str, names: Sequence[str]) -> dict[str, float]:
-        """The slowest rank's median time of each node, in µs; nothing if the report does not match the launch.
-
-        The report contains the environment of the head: it is read into memory, and only the times are kept.
-        """
-        session, gpus = self._launch_session.members[head].target.session, self._launch_session.members[head].gpus
-        output = session.run(["cat", path], timeout_s=READ_S, max_output_bytes=MAX_REPORT_BYTES)
-        session.run(["rm", "-f", path], timeout_s=READ_S)
-        report = nccl_json.parse(output.stdout.decode("utf-8", "replace"))
-        order, hosts, medians = [head, *(name for name in names if name != head)], report.hosts, report.medians_us
-        blocks = [set(hosts[first : first + gpus]) for first in range(0, len(hosts), gpus)]
-        if len(hosts) != gpus * len(order) or any(len(block) != 1 for block in blocks) or len(medians) != len(hosts):
-            return {}
-        return {name: max(medians[place * gpus : (place + 1) * gpus]) for place, name in enumerate(order)}
 
     def big(self, well: frozenset[str]) -> None:
         """Racks at the same time, then the fleet; nodes that are bad in a pair would break it for all and stay out."""

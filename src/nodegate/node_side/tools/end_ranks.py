@@ -2,18 +2,15 @@
 
 Ranks on other nodes are not the controller's children: mpirun's daemon, or Slurm's, starts them. They have a mark in
 their environment and in their shell's arguments, and are found by it. Standard input says {"mark": ..., "stay": ...}.
-With `stay` a folder is made for what ranks write, its name is printed, and the program waits for its end: SIGTERM of
-the guard, which comes when the controller closes or dies. Then every process with the mark is ended, and the folder
-removed.
+With `stay` it prints a line and waits for its end: SIGTERM of the guard, which comes when the controller closes or
+dies. Then every process with the mark is ended.
 """
 
 import contextlib
 import json
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from typing import Any
 
@@ -76,21 +73,15 @@ def sweep(mark: str) -> "list[str]":
 def main() -> None:
     """See above."""
     request: dict[str, Any] = json.load(sys.stdin)
-    mark, folder = str(request["mark"]), ""
     ended: list[int] = []
     if request["stay"]:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, lambda number, _: ended.append(number))
-        folder = tempfile.mkdtemp(prefix="nodegate-launch-")
-        sys.stdout.write(folder + "\n")
+        sys.stdout.write("kept\n")
         sys.stdout.flush()
     while request["stay"] and not ended:
         time.sleep(0.2)
-    try:
-        sys.stdout.write(json.dumps({"stuck": sweep(mark)}) + "\n")
-    finally:
-        if folder:
-            shutil.rmtree(folder, ignore_errors=True)
+    sys.stdout.write(json.dumps({"stuck": sweep(str(request["mark"]))}) + "\n")
 
 
 if __name__ == "__main__":
