@@ -19,7 +19,7 @@ from support.rdma_fleet import LENGTH
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.measure.measurement import Target
 from nodegate.measure.rdma import node_pair, rdma_node
-from nodegate.measure.rdma.rails import gid_index, parse_classes, traffic_of
+from nodegate.measure.rdma.rails import gid_index, traffic_of
 from nodegate.measure.rdma.rdma_node import RdmaNode, prepare
 from nodegate.node import Connection, Node
 from nodegate.node_side.seats import Room
@@ -73,7 +73,6 @@ class Shape:
     help_text: str = CUDA_HELP
     peer_memory: str = PEER_MEMORY
     direct: str = ""
-    classes: str = ""
     expected: Mapping[str, object] = field(default_factory=dict)
     numa: Sequence[str] = ("0", "1")  # of its rails, in turn
 
@@ -88,7 +87,6 @@ SHAPES = (
         Machine.pcie_l40s,
         renamed("mlx5_bond_0", "mlx5_bond_1"),
         peer_memory="",
-        classes="mlx5_bond_0/tc/1/traffic_class:Global tclass=104\n",
         expected={"rdma_tclass": 104, "nccl_env": {"NCCL_IB_TC": 96, "NCCL_IB_GID_INDEX": 3}},
     ),
     Shape("ipv6-only", Machine.pcie_l40s, ipv6_only, expected={"fabric_address": "2001:db8:0:1::2"}),
@@ -105,7 +103,7 @@ SHAPES = (
 
 
 def prepared(shape: Shape, name: str, monkeypatch: pytest.MonkeyPatch) -> RdmaNode:
-    answers = ("Version: 6.24", shape.help_text, shape.peer_memory, shape.direct, shape.classes)
+    answers = ("Version: 6.24", shape.help_text, shape.peer_memory, shape.direct)
 
     def answered(_: object, what: str, programs: Sequence[object], **__: object) -> list[ProgramRun]:
         if what == "gids":
@@ -242,8 +240,3 @@ def test_what_nccl_takes_for_its_own_choice_is_perftests_own_too() -> None:
 def test_a_traffic_class_that_is_none_is_refused(value: object) -> None:
     with pytest.raises(UsageError, match="gpu1: nodegate_rdma_tclass must be a number from 0 to 255"):
         traffic_of(Node("gpu1", expected={"rdma_tclass": value}, origin="hosts.yaml:3"))
-
-
-def test_the_class_that_a_node_forces_is_read() -> None:
-    written = "mlx5_0/tc/1/traffic_class:Global tclass=106\nsomething else\nmlx5_1/tc/2/traffic_class:0\n"
-    assert parse_classes(written) == {("mlx5_0", 1): "Global tclass=106", ("mlx5_1", 2): "0"}

@@ -151,8 +151,6 @@ def _counters(rail: Rail) -> str:
 def _of_both(node_pair: NodePair, test: Test, pair: Pair, ended: perftest_runner.Ended) -> Both:
     """The client's output for both nodes; the server's too if the client has no number: it may have the reason."""
     server, client = ended.server.link.server, ended.client.link.client
-    server = replace(server, traffic_class=node_pair.server.forced_class(pair[0]))
-    client = replace(client, traffic_class=node_pair.client.forced_class(pair[1]))
     programs = [(Role.CLIENT, ended.client)]
     if number(ended.client) is None:
         programs.insert(0, (Role.SERVER, ended.server))

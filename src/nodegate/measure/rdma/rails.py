@@ -26,8 +26,6 @@ _STEP = "name the rails of this node in the inventory (nodegate_nics: a list) if
 _SETUP = "see the findings of rdma.rails and rdma.port_state"
 
 Gids = dict[int, tuple[str, str]]  # index -> (gid, type)
-_CLASS_LINE = re.compile(r"(?P<device>[\w.-]{1,60})/tc/(?P<port>[0-9]{1,3})/traffic_class:(?P<text>.{1,80})")
-READ_CLASSES = "cd /sys/class/infiniband && grep -H . */tc/*/traffic_class 2>/dev/null"
 
 
 @dataclass(frozen=True)
@@ -200,12 +198,6 @@ def _of_nccl(node: Node, name: str, most: int) -> int | None:
     if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,6}", text, re.ASCII) or int(text) > most:
         raise node.wrong(f"{name} must be a number from 0 to {most}, not {text[:40]!r}")
     return int(text) if int(text) >= 0 else None
-
-
-def parse_classes(written: str) -> Mapping[tuple[str, int], str]:
-    """The output of `READ_CLASSES`: the class that the node itself forces on a port, as its driver writes it."""
-    found = filter(None, map(_CLASS_LINE.fullmatch, map(str.strip, written.splitlines())))
-    return {(match["device"], int(match["port"])): match["text"].strip() for match in found}
 
 
 def is_bond(device: str, netdev: str = "") -> bool:

@@ -24,8 +24,7 @@ class RdmaNode:
     """A node that can be paired.
 
     `tools` start the programs; `cuda` are the options of its build for GPU memory. `missing` are rails in service that
-    cannot be measured, with the reason; `left_out` those that are taken for storage NICs. `classes` are the traffic
-    classes that the node itself forces on its ports.
+    cannot be measured, with the reason; `left_out` those that are taken for storage NICs.
     """
 
     target: Target
@@ -37,7 +36,6 @@ class RdmaNode:
     left_out: Mapping[str, CannotMeasure] = field(default_factory=dict)
     options: frozenset[str] = frozenset()
     traffic: Traffic = field(default_factory=Traffic)
-    classes: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -52,11 +50,6 @@ class RdmaNode:
     def rail(self, name: str) -> Rail:
         """A rail by its name."""
         return next(rail for rail in self.rails if rail.name == name)
-
-    def forced_class(self, name: str) -> str:
-        """The traffic class that the node forces on the port of a rail."""
-        rail = self.rail(name)
-        return self.classes.get((rail.device, rail.port), "")
 
     def is_efa(self, rail: Rail) -> bool:
         """Whether a rail is Amazon's EFA, which has reliable datagrams of its own (SRD) and no RC."""
@@ -89,9 +82,9 @@ def prepare(target: Target) -> RdmaNode:
     tools = {name: target.tools.find(name).argv for name in TOOLS}
     first = tools[TOOLS[0]]
     asked = [(*first, "--version"), (*first, "--help"), ("grep", "-w", "nvidia_peermem", "/proc/modules")]
-    asked += [("sh", "-c", _DATA_DIRECT), ("sh", "-c", of_rails.READ_CLASSES)]
+    asked += [("sh", "-c", _DATA_DIRECT)]
     programs = [Program(argv) for argv in asked]
-    version, help_text, peer_memory, direct, classes = run_at_once(target, "perftest", programs, timeout_s=ASK_S)
+    version, help_text, peer_memory, direct = run_at_once(target, "perftest", programs, timeout_s=ASK_S)
     helped, nearest = help_text.stdout + help_text.stderr, of_rails.nearest_gpus(target.facts, rails)
     options = perftest.options_in(helped)
     rdma_node = RdmaNode(
@@ -104,7 +97,6 @@ def prepare(target: Target) -> RdmaNode:
         cuda=_cuda(options, peer_memory=bool(peer_memory.stdout.strip()), data_direct=bool(direct.stdout.strip())),
         options=options,
         traffic=traffic,
-        classes=of_rails.parse_classes(classes.stdout),
     )
     _check_build(rdma_node, helped)
     return rdma_node
