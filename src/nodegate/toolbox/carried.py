@@ -17,8 +17,8 @@ from nodegate.node import Node
 from nodegate.node_program import node_source
 from nodegate.toolbox.found import Found, look
 from nodegate.toolbox.tool_list import NAMES
-from nodegate.transport.call import printable
-from nodegate.transport.session import LOCK_LIMIT_S, Running, Session
+from nodegate.transport.call import Call, printable
+from nodegate.transport.session import LOCK_LIMIT_S, Session
 
 MOST_BYTES = 1 << 30  # cuBLAS alone has 610 to 855 MB
 MOST_FILES = 20_000
@@ -173,7 +173,7 @@ class Brought:
 
     found: Mapping[str, tuple[Found, ...]]
     folder: str
-    holder: Running
+    holder: Call
 
 
 def bring(carried: Carried, session: Session, node: Node) -> Brought:
@@ -197,7 +197,7 @@ def bring(carried: Carried, session: Session, node: Node) -> Brought:
         raise
 
 
-def _held(holder: Running, node: Node) -> str:
+def _held(holder: Call, node: Node) -> str:
     word, _, rest = holder.line().partition(" ")
     if word == "held" and _FOLDER.fullmatch(rest):
         return rest

@@ -2,6 +2,6 @@
 
 from nodegate.transport.connect import connect
 from nodegate.transport.options import Options
-from nodegate.transport.session import Busy, NodeLock, Output, Running, Session
+from nodegate.transport.session import Busy, NodeLock, Output, Session
 
-__all__ = ["Busy", "NodeLock", "Options", "Output", "Running", "Session", "connect"]
+__all__ = ["Busy", "NodeLock", "Options", "Output", "Session", "connect"]

@@ -111,7 +111,11 @@ class Frames:
 
 
 class Call:
-    """One guard at work: `start`, then `output`, or the methods of `Running` for a program that keeps running."""
+    """One guard at work: `start`, then `output`; or `line`, `ended` and `stop` for a program that keeps running.
+
+    For one thread at a time. What keeps running must be ended with `stop`, in any case. All of these raise Unreachable
+    where the connection broke.
+    """
 
     def __init__(self, channel: Channel, request: Request, session: GuardedSession) -> None:
         self.channel, self.request, self.lease_s, self._session = channel, request, request.lease_s, session
@@ -154,7 +158,7 @@ class Call:
         return output
 
     def line(self, within_s: float = float("inf")) -> str:
-        """See `Running.line`; it must be there within `within_s`."""
+        """The first line of its standard output, as soon as it is complete; empty if the program ended without one."""
         until_s = time.monotonic() + within_s
         while b"\n" not in self._kept[b"O"] and self._end is None and self._advance():
             if time.monotonic() > until_s:
@@ -164,7 +168,7 @@ class Call:
         return bytes(self._kept[b"O"]).partition(b"\n")[0].decode("utf-8", "replace")
 
     def ended(self, within_s: float) -> bool:
-        """See `Running.ended`."""
+        """Whether it ends by itself within this many seconds; returns as soon as it has."""
         until_s = time.monotonic() + within_s
         while self._end is None:
             left_s = until_s - time.monotonic()
@@ -175,7 +179,7 @@ class Call:
         return self._end is not None
 
     def stop(self) -> Output:
-        """See `Running.stop`."""
+        """End it and all its children, if it still runs, and return its result. May be called twice."""
         if self._stopped is None:
             self.channel.end_input()
             self._until_s = min(self._until_s, time.monotonic() + STOP_S)

@@ -18,7 +18,7 @@ from nodegate.records.taken_key import TakenKey
 from nodegate.transport.beat import BEAT
 from nodegate.transport.call import END_S, LOGIN_STEP, START_S, Call, Request, printable
 from nodegate.transport.channel import Channel
-from nodegate.transport.session import LOCK_LIMIT_S, LOCK_PATH, MAX_OUTPUT_BYTES, Busy, NodeLock, Output, Running
+from nodegate.transport.session import LOCK_LIMIT_S, LOCK_PATH, MAX_OUTPUT_BYTES, Busy, NodeLock, Output
 
 CLOSE_S = 8.0  # a guard needs up to 5 s to end what it started
 
@@ -64,15 +64,15 @@ class GuardedSession(ABC):
             finally:
                 self.finish(call)
 
-    def start(self, argv: Sequence[str], *, timeout_s: float, stdin: bytes = b"", as_root: bool = False) -> Running:
+    def start(self, argv: Sequence[str], *, timeout_s: float, stdin: bytes = b"", as_root: bool = False) -> Call:
         """See `Session.start`."""
         return self._start(Request(argv, timeout_s, stdin, as_root))
 
-    def hold_lock(self, path: str = LOCK_PATH, *, who: str = "", limit_s: float = LOCK_LIMIT_S) -> NodeLock | Busy:
+    def hold_lock(self, path: str = LOCK_PATH, *, who: str = "") -> NodeLock | Busy:
         """See `Session.hold_lock`."""
         connection = self.node.connection
         argv = [connection.python, "-I", "-S", "-c", node_source("lock") + "\nmain(*sys.argv[1:])"]
-        call = self._start(Request([*argv, path, who or this_run()], limit_s, as_root=connection.become))
+        call = self._start(Request([*argv, path, who or this_run()], LOCK_LIMIT_S, as_root=connection.become))
         word, _, rest = "", "", ""
         try:
             word, _, rest = call.line(self.answer_s + END_S).partition(" ")

@@ -1,12 +1,16 @@
 """What every transport provides: an open session with one node, on which programs are run within limits."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from nodegate.node import Node
-from nodegate.records.taken_key import TakenKey
+if TYPE_CHECKING:
+    from nodegate.node import Node
+    from nodegate.records.taken_key import TakenKey
+    from nodegate.transport.call import Call
 
 MAX_OUTPUT_BYTES = 4 << 20
 LOCK_PATH = "/run/lock/nodegate.lock"
@@ -57,26 +61,6 @@ class NodeLock(AbstractContextManager["NodeLock"]):
         self.release()
 
 
-class Running(Protocol):
-    """A program that was started on a node and not waited for: a server, which runs until it is not needed any more.
-
-    For one thread at a time. What was started must be ended with `stop`, in any case. All of these raise Unreachable
-    where the connection broke.
-    """
-
-    def line(self) -> str:
-        """The first line of its standard output, as soon as it is complete; empty if the program ended without one."""
-        ...
-
-    def ended(self, within_s: float) -> bool:
-        """Whether it ends by itself within this many seconds; returns as soon as it has."""
-        ...
-
-    def stop(self) -> Output:
-        """End it and all its children, if it still runs, and return its result. May be called twice."""
-        ...
-
-
 class Session(Protocol):
     """An open session with one node. One connection per node for the whole run; safe to use from several threads."""
 
@@ -103,20 +87,20 @@ class Session(Protocol):
         """
         ...
 
-    def start(self, argv: Sequence[str], *, timeout_s: float, stdin: bytes = b"", as_root: bool = False) -> Running:
+    def start(self, argv: Sequence[str], *, timeout_s: float, stdin: bytes = b"", as_root: bool = False) -> Call:
         """Start a program on the node and return at once: for a server whose client runs elsewhere.
 
-        It holds one of the node's SSH channels (sshd's MaxSessions) until `Running.stop`. The same limits apply as
+        It holds one of the node's SSH channels (sshd's MaxSessions) until `Call.stop`. The same limits apply as
         for `run`, and it raises the same.
         """
         ...
 
-    def hold_lock(self, path: str = LOCK_PATH, *, who: str = "", limit_s: float = LOCK_LIMIT_S) -> NodeLock | Busy:
+    def hold_lock(self, path: str = LOCK_PATH, *, who: str = "") -> NodeLock | Busy:
         """Take the node for this run, so that two runs never burn it together; never waits.
 
         The lock is a kernel lock (flock) on `path`, or on /tmp/nodegate-<uid>.lock if `path` cannot be opened,
         in a file that no other user can open (node_side/lock.py). It is taken as root if the inventory says
-        `become`. `who` is shown to others; `limit_s` is its longest life.
+        `become`. `who` is shown to others.
 
         Raises:
             Unreachable: as for `run`.

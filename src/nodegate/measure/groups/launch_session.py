@@ -18,7 +18,7 @@ from nodegate.measure.groups.result import GroupRun, read
 from nodegate.measure.measurement import Pool, Runs, Target
 from nodegate.measure.program_run import not_begun, not_run
 from nodegate.records.program_run import Attempt, LaunchNotes, ProgramRun
-from nodegate.transport.session import Running
+from nodegate.transport.call import Call
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -37,7 +37,7 @@ class LaunchSession:
         self._sites, self._pool = targets, pool
         self._mark = f"nodegate-launch-{secrets.token_hex(8)}"
         self._launched = 0
-        self._keepers: dict[str, Running] = {}
+        self._keepers: dict[str, Call] = {}
         self._begun = {target.node.name: Attempt(node=target.node.name) for target in targets}
         self._found: dict[str, list[ProgramRun]] = {name: [] for name in self._begun}
         self._places: defaultdict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
