@@ -31,25 +31,17 @@ NOT_LENT_STEP = "look there why; a file beside it may say another ansible_connec
 
 def holders(nodes: Iterable[Node]) -> tuple[Holder, ...]:
     """Who holds the nodes under load: their engines, one for each Slurm reservation, one for all allocations."""
-    from nodegate.scheduler.jobs import slurm_name  # noqa: PLC0415 - only a run from a controller holds nodes
-    from nodegate.scheduler.slurm import SlurmHold  # noqa: PLC0415
+    from nodegate.scheduler.slurm import SlurmHold  # noqa: PLC0415 - only a run from a controller holds nodes
 
-    found: dict[str, dict[str, Node]] = {}
+    found: dict[str, list[Node]] = {}
     of_engines: dict[str, list[Node]] = {}
     for node in nodes:
         if node.connection.transport in ENGINES:
             of_engines.setdefault(node.connection.transport, []).append(node)
         elif node.settings.hold and node.connection.transport != "replay":
-            found.setdefault(node.settings.slurm_reservation, {})[node.name] = node
+            found.setdefault(node.settings.slurm_reservation, []).append(node)
     engines = [engine(name).holder(members) for name, members in of_engines.items()]
-    return tuple(each for each in engines if each) + tuple(
-        SlurmHold(
-            {name: slurm_name(node) for name, node in members.items()},
-            {name: {key: str(value) for key, value in node.settings.srun.items()} for name, node in members.items()},
-            reservation,
-        )
-        for reservation, members in found.items()
-    )
+    return (*(each for each in engines if each), *map(SlurmHold.to, found.values()))
 
 
 class Holding:

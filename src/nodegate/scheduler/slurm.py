@@ -13,11 +13,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+from typing_extensions import Self
 
 from nodegate.inventory.hostlist import expand
+from nodegate.node import Node
 from nodegate.scheduler.hold import NAME, Held, has_ended, owner
+from nodegate.scheduler.jobs import slurm_name
 from nodegate.scheduler.programs import NoAnswer, answer
 
+H = TypeVar("H", bound="SlurmHold")
 AT_ONCE = 16  # calls of salloc
 IMMEDIATE_S = 10  # that Slurm has to give a free node to us
 ANSWER_S = 30.0
@@ -45,6 +51,13 @@ class SlurmHold:
     _has_asked: bool = field(default=False, init=False)  # for a node, which may be held then also without an answer
     _held: dict[str, str] = field(default_factory=dict, init=False)  # Slurm's name -> the inventory's
     _drained: dict[str, str] = field(default_factory=dict, init=False)  # of these, those that nothing starts on anyway
+
+    @classmethod
+    def to(cls, nodes: Sequence[Node]) -> Self:
+        """Of these nodes, which have one reservation or none."""
+        names = {node.name: slurm_name(node) for node in nodes}
+        options = {node.name: {key: str(value) for key, value in node.settings.srun.items()} for node in nodes}
+        return cls(names, options, nodes[0].settings.slurm_reservation)
 
     def hold(self, nodes: Sequence[str], until: float, *, ended: Callable[[], bool] = lambda: False) -> Held:
         """See `Holder`."""

@@ -20,7 +20,6 @@ from nodegate.engines.slurm.fan_out import fan_out
 from nodegate.errors import Unreachable
 from nodegate.node import Node
 from nodegate.scheduler.hold import NAME, Held, owner
-from nodegate.scheduler.jobs import slurm_name
 from nodegate.scheduler.programs import NoAnswer, path_of
 from nodegate.scheduler.slurm import SlurmHold, reservation_name, slurm_says
 from nodegate.transport.beat import BEAT
@@ -55,13 +54,6 @@ class SlurmReach(SlurmHold):
     lease_s: float = field(default=LEASE_S, init=False)
     _beats: int = field(default=0, init=False)
     _signs: list[subprocess.Popen[bytes]] = field(default_factory=list, init=False)
-
-    @classmethod
-    def to(cls, nodes: Sequence[Node]) -> SlurmReach:
-        """The way to these nodes."""
-        names = {node.name: slurm_name(node) for node in nodes}
-        options = {node.name: {key: str(value) for key, value in node.settings.srun.items()} for node in nodes}
-        return cls(names, options, next((node.settings.slurm_reservation for node in nodes), ""))
 
     def hold(self, nodes: Sequence[str], until: float, *, ended: Callable[[], bool] = lambda: False) -> Held:
         """See `Holder`; a drained node is not reached."""
