@@ -103,6 +103,14 @@ def _data(document: ProbeDocument, section: str) -> Known[Mapping[str, object]]:
     return readings.mapping(readings.mapping(document.sections, section), "data")
 
 
+def known_or_none(read: Callable[[], T]) -> T | None:
+    """What facts say; None where they do not: for names and hints, and where None is no pass."""
+    try:
+        return read()
+    except (CannotMeasure, NotApplicable):
+        return None
+
+
 class NodeFacts:
     """The passive facts of one node, each parsed on first use and kept, a failure as well."""
 
@@ -151,10 +159,8 @@ class NodeFacts:
     @property
     def known_gpus(self) -> tuple[Gpu, ...]:
         """The GPUs, none where they could not be read: for names and hints, never for a verdict."""
-        try:
-            return self.gpus.devices
-        except CannotMeasure:
-            return ()
+        gpus = known_or_none(lambda: self.gpus)
+        return () if gpus is None else gpus.devices
 
     def get(self, name: str) -> object:
         """A fact by its name.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median_low
 
 from nodegate.errors import CannotMeasure, NotApplicable
-from nodegate.facts import NodeFacts
+from nodegate.facts import NodeFacts, known_or_none
 from nodegate.kernel_log.fleet import LogTraits, log_traits
 from nodegate.node import Node
 from nodegate.probe.gpu import Gpu
@@ -46,11 +46,10 @@ class CommonSkew:
 
 def clock_skew(facts: NodeFacts) -> ClockSkew | None:
     """The skew of one node; None where it is not known."""
-    try:
-        clock = facts.clock
-    except CannotMeasure:
+    clock = known_or_none(lambda: facts.clock)
+    if clock is None or isinstance(clock.skew_s, Unknown):
         return None
-    return None if isinstance(clock.skew_s, Unknown) else ClockSkew(clock.skew_s, clock.skew_error_s)
+    return ClockSkew(clock.skew_s, clock.skew_error_s)
 
 
 def common_skew(skews: Mapping[str, ClockSkew], limit_s: float) -> CommonSkew | None:
@@ -104,14 +103,9 @@ def characteristics(facts: NodeFacts) -> Characteristics:
         with suppress(CannotMeasure, NotApplicable):  # nothing where the node did not give the fact
             found |= read(facts)
     cut = {name: value if isinstance(value, Unknown) else value[:MAX_TEXT] for name, value in found.items()}
-    return Characteristics(cut, log_traits(facts), clock_skew(facts), _domain(facts))
-
-
-def _domain(facts: NodeFacts) -> str | None:
-    try:
-        return domain_of(facts.gpus.devices)
-    except CannotMeasure:
-        return None
+    gpus = known_or_none(lambda: facts.gpus)
+    domain = None if gpus is None else domain_of(gpus.devices)
+    return Characteristics(cut, log_traits(facts), clock_skew(facts), domain)
 
 
 def _gpus(facts: NodeFacts) -> Mapping[str, Known[str]]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar, cast
 
 from nodegate.baseline.baseline import Baseline, Baselines
 from nodegate.errors import ByDesign, CannotMeasure, NotApplicable, NotDone, NotJudged
-from nodegate.facts import FACTS, NodeFacts
+from nodegate.facts import FACTS, NodeFacts, known_or_none
 from nodegate.judge.fleet import Fleet
 from nodegate.judge.identity import changes
 from nodegate.judge.node_parts import node_parts
@@ -16,9 +17,6 @@ from nodegate.node import Node
 from nodegate.numbers.peers import NodePeers
 from nodegate.packed import pack, unpack
 from nodegate.probe.document import ProbeDocument, document_of
-from nodegate.probe.gpu import Gpus
-from nodegate.probe.host import Host
-from nodegate.probe.pci import Pci
 from nodegate.profile import Profile
 from nodegate.records.evidence import FACTS as FACTS_OF_NODE
 from nodegate.records.evidence import Evidence
@@ -217,10 +215,9 @@ class Context:
     def baseline(self) -> Baseline:
         """What is right for this node: found from its hardware, unless the inventory names the platform."""
         if self._baseline is None:
-            gpus: Gpus | None = _or_none(self.facts, "gpus")  # type: ignore[assignment]
-            pci: Pci | None = _or_none(self.facts, "pci")  # type: ignore[assignment]
-            host: Host | None = _or_none(self.facts, "host")  # type: ignore[assignment]
-            self._baseline = self._baselines.for_node(self.node, gpus, pci, host)
+            facts = self.facts
+            read = [known_or_none(partial(facts.get, name)) if facts else None for name in ("gpus", "pci", "host")]
+            self._baseline = self._baselines.for_node(self.node, *read)  # type: ignore[arg-type]
         return self._baseline
 
 
@@ -249,10 +246,3 @@ def _once(known: dict[str, T | _Refusal], name: str, read: Callable[[], T]) -> T
 
 def _no_peers() -> NodePeers:
     raise NotJudged("not compared with other nodes: this run has none")
-
-
-def _or_none(facts: NodeFacts | None, name: str) -> object:
-    try:
-        return facts.get(name) if facts else None
-    except (CannotMeasure, NotApplicable):
-        return None

@@ -6,15 +6,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import TypeVar
 
-from nodegate.errors import CannotMeasure, NotApplicable
-from nodegate.facts import NodeFacts
+from nodegate.facts import NodeFacts, known_or_none
 from nodegate.node import Node
 from nodegate.text import some
 from nodegate.unknown import Known, Unknown
 
-T = TypeVar("T")
 MOST_NAMED = 4
 _SHORTEST_SERIAL = 5
 # What board makers leave in the place of a serial number; also any text of one or two different characters.
@@ -53,7 +50,7 @@ class Identity:
 
 def identity(facts: NodeFacts, node: Node) -> Identity:
     """Who the machine of a node is, as far as its facts tell."""
-    host, rdma = _known(lambda: facts.host), _known(lambda: facts.rdma)
+    host, rdma = known_or_none(lambda: facts.host), known_or_none(lambda: facts.rdma)
     boot_id, name = (_text(host.boot_id), _text(host.hostname)) if host else ("", "")
     return Identity(
         machine=f"{boot_id} {name} {node.settings.lock}" if boot_id and name else "",
@@ -155,16 +152,8 @@ def changes(before: NodeFacts, after: NodeFacts) -> tuple[str, ...]:
     return tuple(f"{what} was {one}, is {two}" for what, one, two, a, b in texts if a and b and a != b)
 
 
-def _known(read: Callable[[], T]) -> T | None:
-    """What the facts say; None where they do not."""
-    try:
-        return read()
-    except (CannotMeasure, NotApplicable):
-        return None
-
-
 def _host_pairs(before: NodeFacts, after: NodeFacts) -> list[tuple[str, Known[str], Known[str]]]:
-    one, two = _known(lambda: before.host), _known(lambda: after.host)
+    one, two = known_or_none(lambda: before.host), known_or_none(lambda: after.host)
     if one is None or two is None:
         return []
     return [
@@ -186,7 +175,7 @@ def real_serial(value: Known[str]) -> str:
 
 
 def _said_serials(facts: NodeFacts) -> Iterator[str]:
-    host = _known(lambda: facts.host)
+    host = known_or_none(lambda: facts.host)
     if host and (chassis := real_serial(host.serial)):
         yield f"same serial number {chassis}"
     for gpu in facts.known_gpus:

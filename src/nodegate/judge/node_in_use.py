@@ -1,7 +1,7 @@
 """Whether a node is in use. A busy node is left alone at night."""
 
 from nodegate.errors import CannotMeasure
-from nodegate.facts import NodeFacts
+from nodegate.facts import NodeFacts, known_or_none
 from nodegate.node_side.probe.system import is_resident
 from nodegate.probe.jobs import DeviceUser
 from nodegate.unknown import Known, Unknown
@@ -50,33 +50,27 @@ def _holders_in(users: Known[tuple[DeviceUser, ...]]) -> Known[list[DeviceUser]]
 
 def _holders(facts: NodeFacts) -> str:
     """Where NVML tells nothing (driver updated under a running job, say): a process that holds a GPU's device node."""
-    try:
-        found = _holders_in(facts.jobs.gpu_users)
-    except CannotMeasure:
-        return ""
+    jobs = known_or_none(lambda: facts.jobs)
+    found = [] if jobs is None else _holders_in(jobs.gpu_users)
     if isinstance(found, Unknown) or not found:
         return ""
     return f"{found[0].name} (pid {found[0].pid}) holds a GPU, and NVML does not report what it does"
 
 
 def _slurm(facts: NodeFacts) -> str:
-    try:
-        jobs = facts.jobs.slurm_jobs
-    except CannotMeasure:
+    jobs = known_or_none(lambda: facts.jobs)
+    if jobs is None or isinstance(jobs.slurm_jobs, Unknown) or not jobs.slurm_jobs:
         return ""
-    if isinstance(jobs, Unknown) or not jobs:
-        return ""
-    return f"Slurm job {', '.join(jobs[:3])} runs here"
+    return f"Slurm job {', '.join(jobs.slurm_jobs[:3])} runs here"
 
 
 def _processes(facts: NodeFacts) -> str:
-    try:
-        devices = facts.gpus.devices
-    except CannotMeasure:
+    gpus = known_or_none(lambda: facts.gpus)
+    if gpus is None:
         return _holders(facts)
     found = [
         f"{process.name} (pid {process.pid}) on GPU {gpu.index}"
-        for gpu in devices
+        for gpu in gpus.devices
         if not isinstance(gpu.processes, Unknown)
         for process in gpu.processes
         if not is_resident(process.name)

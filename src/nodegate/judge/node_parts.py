@@ -1,11 +1,9 @@
 """The parts of one node, listed once from its facts, so that every finding names a part in the same way."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TypeVar
 
-from nodegate.errors import CannotMeasure
-from nodegate.facts import NodeFacts
+from nodegate.facts import NodeFacts, known_or_none
 from nodegate.probe.gpu import Gpus
 from nodegate.probe.pci import Pci
 from nodegate.records import part
@@ -13,22 +11,20 @@ from nodegate.records.part import Part, Parts
 from nodegate.subjects.gpu import address_of, off_bus
 from nodegate.unknown import value_or
 
-T = TypeVar("T")
-
 
 def node_parts(facts: NodeFacts) -> Parts:
     """GPUs, NICs, NVSwitches and bridges of a node by all names that its facts give them."""
-    pci = _or_none(lambda: facts.pci)
+    pci = known_or_none(lambda: facts.pci)
     return Parts((*_gpus(facts, pci), *_nics(facts, pci), *_rest(pci)))
 
 
 def _gpus(facts: NodeFacts, pci: Pci | None) -> Iterator[Part]:
     """By NVML, and those that only PCIe still shows; the kernel log and the driver keep serials of lost ones."""
-    gpus = _or_none(lambda: facts.gpus)
+    gpus = known_or_none(lambda: facts.gpus)
     found = dict(_by_address(gpus, pci))
     for device in pci.gpus if pci is not None else ():
         found.setdefault(device.address, part.gpu(address=device.address))
-    driver, log = _or_none(lambda: facts.driver), _or_none(lambda: facts.kernel_log)
+    driver, log = known_or_none(lambda: facts.driver), known_or_none(lambda: facts.kernel_log)
     listed = () if driver is None else value_or(driver.gpus, ())
     uuids = {each.address: uuid for each in listed if (uuid := value_or(each.uuid, "")) and "?" not in uuid}
     serials = {each.pci: each.serial for each in off_bus(log) if each.serial} if log is not None else {}
@@ -46,7 +42,7 @@ def _by_address(gpus: Gpus | None, pci: Pci | None) -> Iterator[tuple[str, Part]
 
 def _nics(facts: NodeFacts, pci: Pci | None) -> Iterator[Part]:
     """RDMA adapters, then network cards without RDMA."""
-    rdma, netdevs = _or_none(lambda: facts.rdma), _or_none(lambda: facts.netdevs)
+    rdma, netdevs = known_or_none(lambda: facts.rdma), known_or_none(lambda: facts.netdevs)
     names = {each.address: each.name for each in (netdevs or {}).values() if each.address}
     seen: set[str] = set()
     for device in rdma.devices if rdma is not None else ():
@@ -71,10 +67,3 @@ def _rest(pci: Pci | None) -> Iterator[Part]:
 def _above(pci: Pci | None, address: str) -> tuple[str, ...]:
     device = next((each for each in pci.devices if each.address == address), None) if pci is not None else None
     return tuple(above.address for above in pci.path(device)) if pci is not None and device is not None else ()
-
-
-def _or_none(read: Callable[[], T]) -> T | None:
-    try:
-        return read()
-    except CannotMeasure:
-        return None

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from nodegate.baseline.baseline import Baselines
-from nodegate.errors import CannotMeasure, NotApplicable, Unreachable
-from nodegate.facts import FACTS, NodeFacts
+from nodegate.errors import Unreachable
+from nodegate.facts import FACTS, NodeFacts, known_or_none
 from nodegate.judge.characteristics import characteristics, serials
 from nodegate.judge.context import Context, Kept, facts_of
 from nodegate.judge.fleet import Fleet
@@ -147,6 +147,7 @@ class Contexts:
 
 def _summary_of(context: Context, facts: NodeFacts, evidence: Evidence) -> NodeSummary:
     gpus = sum(part.kind is Kind.GPU for part in context.parts)
+    environment, hooks = known_or_none(lambda: facts.environment), known_or_none(lambda: facts.hooks)
     return NodeSummary(
         context.baseline.platform,
         characteristics(facts),
@@ -158,24 +159,9 @@ def _summary_of(context: Context, facts: NodeFacts, evidence: Evidence) -> NodeS
         str((evidence.document or {}).get("root", "")),
         by_contract=by_contract(None, context.baseline),
         use_unknown=use_unknown(facts),
-        demands=_demands(facts),
+        demands=environment.demands if environment else "",
         placed=(placed := placed_parts(facts, context.parts)),
         events=events_of(context.node.name, facts, context.parts, placed),
-        gate=_gate(facts),
+        gate=hooks is not None and hooks.gate,
         hook=last_hook(facts),
     )
-
-
-def _gate(facts: NodeFacts) -> bool:
-    try:
-        return facts.hooks.gate
-    except (CannotMeasure, NotApplicable):
-        return False
-
-
-def _demands(facts: NodeFacts) -> Known[str]:
-    try:
-        return facts.environment.demands
-    except CannotMeasure as said:
-        said.__traceback__ = None  # it keeps the document
-        return ""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.exit_codes import Exit
+from nodegate.facts import known_or_none
 from nodegate.judge.identity import real_serial
 from nodegate.knowledge.xid_lines import GpuEvent, gpu_events
 from nodegate.past.event import BOOT, HOOK, HOOK_DROPPED, HOOK_FIT, HOOK_UNREAD, XID, Event
@@ -58,13 +59,12 @@ def events_of(node: str, facts: NodeFacts, parts: Parts, placed: Iterable[Placed
 
 
 def _of_the_log(keys: Keys, facts: NodeFacts, parts: Parts) -> tuple[Event, ...]:
-    try:
-        log, boot_id = facts.kernel_log, facts.host.boot_id
-    except CannotMeasure:
+    log, host = known_or_none(lambda: facts.kernel_log), known_or_none(lambda: facts.host)
+    if log is None or host is None:
         return ()
     found: list[Event] = []
-    if isinstance(log.boot_epoch_s, float) and not isinstance(boot_id, Unknown):
-        found = [Event(log.boot_epoch_s, BOOT, keys.node, keys.machine, _LOG, boot_id)]
+    if isinstance(log.boot_epoch_s, float) and not isinstance(host.boot_id, Unknown):
+        found = [Event(log.boot_epoch_s, BOOT, keys.node, keys.machine, _LOG, host.boot_id)]
     newest: dict[tuple[str, int], float] = {}
     for each in gpu_events(log.lines):
         if isinstance(each, GpuEvent) and not isinstance(each.epoch_s, Unknown):
@@ -128,10 +128,8 @@ def last_hook(facts: NodeFacts) -> HookVerdict | None:
 
 def _verdicts(facts: NodeFacts) -> Sequence[HookVerdict]:
     """What they noted; nothing where the evidence is from before, or the spool cannot be read."""
-    try:
-        return value_or(facts.hooks.verdicts, ())
-    except (CannotMeasure, NotApplicable):
-        return ()
+    hooks = known_or_none(lambda: facts.hooks)
+    return value_or(hooks.verdicts, ()) if hooks else ()
 
 
 def _looked(verdicts: Sequence[HookVerdict]) -> list[HookVerdict]:
