@@ -37,9 +37,9 @@ class FolderReach:
     def left_behind(self) -> tuple[str, ...]:
         return ("an old one",)
 
-    def connect(self, node: Node, *, answer_s: float) -> CommandSession:
+    def connect(self, node: Node) -> CommandSession:
         assert node.name in LENT
-        return CommandSession(node, ("env", "-C", str(_place() / node.name)), answer_s=answer_s)
+        return CommandSession(node, ("env", "-C", str(_place() / node.name)))
 
     def at_once(self, _request: Request, _nodes: Sequence[Node]) -> Mapping[str, Answer]:
         return {}

@@ -41,7 +41,7 @@ from nodegate.node import Connection, Node
 names = [f"n{number}" for number in range(int(sys.argv[1]))]
 reach = KubernetesReach(dict.fromkeys(names, "real-1"))
 def one(name):
-    session = reach.connect(Node(name, Connection("kubernetes", lease_s=60)), answer_s=120)
+    session = reach.connect(Node(name, Connection("kubernetes", lease_s=60)))
     return session.run(["sleep", sys.argv[2]], timeout_s=200).exit_code
 begun = time.monotonic()
 with ThreadPoolExecutor(len(names)) as pool:

@@ -51,8 +51,8 @@ class Reach(Holder, Protocol):
     Safe to use from several threads.
     """
 
-    def connect(self, node: Node, *, answer_s: float) -> Session:
-        """A session with a node that is held. `answer_s`: see `Options`. Each program in it has the node's lease.
+    def connect(self, node: Node) -> Session:
+        """A session with a node that is held. Each program in it has the node's lease.
 
         Raises:
             Unreachable: it is not held, or not reached.

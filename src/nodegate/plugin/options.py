@@ -75,7 +75,6 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
     )
     option("--openssh-config", default=None, metavar="FILE", help="SSH configuration instead of ~/.ssh/config")
     option("--nodes-at-once", type=int, default=64, metavar="N", help="how many nodes are measured at once")
-    option("--facts-within", default="", metavar="TIME", help="how long a node may take for its facts, 5s to 60s (60s)")
 
 
 def is_active(given: argparse.Namespace) -> bool:
@@ -118,7 +117,7 @@ def settings(config: pytest.Config) -> Settings:
 
         access = Access(given("metrics"), *(path(f"metrics_{each}_file") for each in ("token", "header", "ca")))
     texts: dict[str, Any] = {
-        name: given(name) or "" for name in ("nodes", "policy", "facts_within", "burn", "hang_after", "pairs", "lang")
+        name: given(name) or "" for name in ("nodes", "policy", "burn", "hang_after", "pairs", "lang")
     }
     paths: dict[str, Any] = {
         name: path(name) for name in ("run_dir", "replay", "resume", "site", "waivers", "known_hosts", "tools")

@@ -247,12 +247,12 @@ class Campaign:
             who = node_facts.who(self._folder.path.name)
             ours = not self._plan.take_lock or node_facts.lock(session, who)
             already = self._reaches.already(node)
-            evidence = kept or node_facts.facts(session, limit_s=self._plan.facts_s, already=already)
+            evidence = kept or node_facts.facts(session, already=already)
             if not ours:
                 self._other_names.append(node.name)
             elif self._plan.under_load:
                 if kept:
-                    node_facts.check_same(session, kept, limit_s=self._plan.facts_s)
+                    node_facts.check_same(session, kept)
                 facts, tools = node_facts.kept(evidence), self._connections.toolbox(session)
                 self._targets[node.name] = Target(node, session, facts, tools, self._plan.durations)
                 stays = True
@@ -315,9 +315,7 @@ class Campaign:
         if self._plan.keep:
             targets = [each for each in targets if not self._folder.read_evidence(each.node.name, FACTS_AFTER)]
         pool.begin("facts again")
-        again = partial(
-            node_facts.facts, measurement=FACTS_AFTER, sections=COUNTER_SECTIONS, limit_s=self._plan.facts_s
-        )
+        again = partial(node_facts.facts, measurement=FACTS_AFTER, sections=COUNTER_SECTIONS)
         found = pool.at_once({target.node.name: partial(again, target.session) for target in targets})
         for name, evidence in found.items():
             if self._cancelled.is_set():

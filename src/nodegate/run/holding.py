@@ -17,7 +17,6 @@ from nodegate.run.load import AGAIN_BURN_S, MOST_AMONG_NODES, Plan
 from nodegate.run.node_facts import FACTS_TIMEOUT_S
 from nodegate.scheduler.hold import Holder
 from nodegate.transport.call import Request
-from nodegate.transport.options import Options
 from nodegate.transport.session import Session
 
 SPARE = 1.5  # of the time that the load is to take, and half an hour: it is given back as soon as the load is over
@@ -129,8 +128,7 @@ class Reaches:
 
     def begin(self) -> dict[str, CannotMeasure]:
         """Have all nodes lent that are free; why others are not."""
-        limits_s = self._plan.facts_s or FACTS_TIMEOUT_S
-        until = time.time() + SPARE * (load_s(self._plan) + 2 * limits_s) + LENT_SPARE_S
+        until = time.time() + SPARE * (load_s(self._plan) + 2 * FACTS_TIMEOUT_S) + LENT_SPARE_S
         refused: dict[str, CannotMeasure] = {}
         with self._guard:
             for name, reach in self._reaches.items():
@@ -146,7 +144,7 @@ class Reaches:
 
     def connect(self, node: Node) -> Session:
         """A session with a node that is lent. Raises Unreachable."""
-        return self._reaches[node.connection.transport].connect(node, answer_s=self._plan.facts_s or Options.answer_s)
+        return self._reaches[node.connection.transport].connect(node)
 
     def ask_all(self, nodes: Iterable[Node]) -> None:
         """Ask these nodes for their facts at once, those in one call that are asked the same: see `already`."""
@@ -156,7 +154,7 @@ class Reaches:
         asked: dict[tuple[object, ...], Request] = {}
         for node in nodes:
             how = node.connection
-            one = request(node, timeout_s=self._plan.facts_s or FACTS_TIMEOUT_S, as_root=how.become)
+            one = request(node, timeout_s=FACTS_TIMEOUT_S, as_root=how.become)
             key: tuple[object, ...] = (how.transport, how.lease_s, one.argv, one.stdin, one.as_root)
             alike[key].append(node)
             asked.setdefault(key, one)

@@ -227,7 +227,6 @@ class Plan:
     keep: bool = False
     judged_here: bool = True
     nodes_at_once: int = NODES_AT_ONCE
-    facts_s: float | None = None  # --facts-within
     holders: Sequence[Holder] = ()
 
     @property

@@ -72,13 +72,13 @@ def kept(evidence: Evidence) -> NodeFacts:
     return facts_of(replace(evidence, document=document))
 
 
-def check_same(session: Session, kept: Evidence, *, limit_s: float | None = None) -> None:
+def check_same(session: Session, kept: Evidence) -> None:
     """Check that the machine that answers now is the one whose facts a resumed run keeps.
 
     Raises:
         CannotMeasure: it is another one, or does not answer.
     """
-    again = facts(session, sections=IDENTITY_SECTIONS, limit_s=limit_s)
+    again = facts(session, sections=IDENTITY_SECTIONS)
     if odd := changes(facts_of(kept), facts_of(again)):
         step = "look which machine answers at this address; --resume once more measures it as a whole"
         raise CannotMeasure(f"not the machine that was measured before: {'; '.join(odd)}", next_step=step)

@@ -77,7 +77,6 @@ class Prepared:
             host_keys=asked.host_keys,
             known_hosts=asked.known_hosts,
             ssh_config=asked.ssh_config,
-            answer_s=asked.facts_s or Options.answer_s,
         )
 
     def plan(self, asked_for: Iterable[str], *, judged_here: bool) -> Plan:
@@ -93,7 +92,6 @@ class Prepared:
             keep=self.settings.resume is not None,
             judged_here=judged_here,
             nodes_at_once=self.settings.nodes_at_once,
-            facts_s=self.settings.facts_s,
             holders=holders(self.judging.nodes.values()),
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import read_whole
-from nodegate.measure.durations import Durations, durations_of, seconds
+from nodegate.measure.durations import Durations, durations_of
 from nodegate.past.record import DEFAULT
 from nodegate.profile import Profile
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 HostKeys = Literal["strict", "accept-new", "off"]
 _MOST_BYTES = 64 << 20  # of a file of ssh
-LEAST_FACTS_S, MOST_FACTS_S = 5.0, 60.0  # --facts-within
 QUIET = (Profile.BOOTCHECK, Profile.TROUBLESHOOT)  # these put load on the nodes only with --active
 
 
@@ -40,7 +39,6 @@ class Settings:
     known_hosts: Path | None = None
     ssh_config: Path | None = None
     nodes_at_once: int = 64
-    facts_within: str = ""  # --facts-within: a time; empty: a minute
     load: bool | None = None  # --active, --passive; None: as in the profile
     burn: str = ""  # --burn: a time; empty: as in the earlier run, or as in the profile
     hang_after: str = ""  # --hang-after: a time; empty: as in the earlier run, or as in the profile
@@ -69,7 +67,6 @@ class Settings:
                 f"--nodes-at-once {self.nodes_at_once}: at least one node at a time", hint="write 1 or more"
             )
         self._check_files()
-        _ = self.facts_s
         self.durations(self.profile or Profile.DELIVERY)
 
     def durations(self, profile: Profile) -> Durations:
@@ -92,23 +89,6 @@ class Settings:
             return
         hint = "give a file of host keys, or use --host-keys accept-new to create it"
         _readable(self.known_hosts, "--known-hosts", hint)
-
-    @property
-    def facts_s(self) -> float | None:
-        """The time limit for the facts of a node, in seconds; None: the usual one.
-
-        Raises:
-            UsageError: --facts-within is not a time that can be.
-        """
-        if not self.facts_within:
-            return None
-        found = seconds(self.facts_within, "--facts-within")
-        if not LEAST_FACTS_S <= found <= MOST_FACTS_S:
-            raise UsageError(
-                f"--facts-within {self.facts_within}: not a time from {LEAST_FACTS_S:g}s to {MOST_FACTS_S:g}s",
-                hint="a node's own limits for its facts are those of a minute; leave the option out for them",
-            )
-        return found
 
     @property
     def active(self) -> bool:

@@ -46,7 +46,7 @@ def _open(node: Node, options: Options) -> Session:
         said = MESSAGES.get(PurePath(words[0]).name, ()) if words else ()
         return CommandSession(node, words, said, answer_s=options.answer_s)
     if way in ENGINES:
-        return _alone(node, options.answer_s)
+        return _alone(node)
     if way == "ssh-binary":
         from nodegate.transport.openssh import open_openssh  # noqa: PLC0415
 
@@ -71,14 +71,14 @@ class _LentAlone:
             self._reach.give_back()
 
 
-def _alone(node: Node, answer_s: float) -> Session:
+def _alone(node: Node) -> Session:
     """Have this node lent, for an hour at most. Raises Unreachable: it is not lent now, or not reached."""
     reach = engine(node.connection.transport).reach([node])
     if refused := reach.hold([node.name], time.time() + _LENT_S, ended=lambda: False).refused:
         step = "wait until it is free, or reach it another way: ansible_connection in a file beside the engine's nodes"
         raise Unreachable("refused", refused[node.name], next_step=step, whose=node.name)
     try:
-        return _LentAlone(reach.connect(node, answer_s=answer_s), reach)
+        return _LentAlone(reach.connect(node), reach)
     except BaseException:
         reach.give_back()
         raise

@@ -54,10 +54,10 @@ class KubernetesReach(KubernetesHold):
         """See `Reach`: each node has a stream of its own."""
         return {}
 
-    def connect(self, node: Node, *, answer_s: float) -> PodSession:
+    def connect(self, node: Node) -> PodSession:
         """See `Reach`."""
         self._agent(node.name)
-        return PodSession(node, self, answer_s=answer_s)
+        return PodSession(node, self)
 
     def started(self, node: str, argv: Sequence[str]) -> Channel:
         """Start a program in a node's agent pod, on its host.
@@ -101,8 +101,8 @@ class KubernetesReach(KubernetesHold):
 class PodSession(CommandSession):
     """A session by programs in a pod."""
 
-    def __init__(self, node: Node, reach: KubernetesReach, *, answer_s: float) -> None:
-        super().__init__(node, ("kubectl", "-n", "nodegate", "exec", "POD", "--", *ENTER), MESSAGES, answer_s=answer_s)
+    def __init__(self, node: Node, reach: KubernetesReach) -> None:
+        super().__init__(node, ("kubectl", "-n", "nodegate", "exec", "POD", "--", *ENTER), MESSAGES)
         self._reach, self._room = reach, reach.room
 
     def _channel(self, *, as_root: bool) -> Channel:

@@ -72,7 +72,7 @@ class SlurmReach(SlurmHold):
                 sign.wait()
         return why
 
-    def connect(self, node: Node, *, answer_s: float) -> CommandSession:
+    def connect(self, node: Node) -> CommandSession:
         """See `Reach`."""
         name = self.names[node.name]
         if name not in self.jobs:
@@ -80,7 +80,7 @@ class SlurmReach(SlurmHold):
         job = self.jobs[name]
         # Launchers on the node take Slurm's variables of a step for the hosts and ranks of theirs; srun needs the job.
         words = [*self._srun(job, (name,)), "env", "-i", f"PATH={PATH}", f"SLURM_JOB_ID={job}"]
-        return CommandSession(node, words, MESSAGES["srun"], answer_s=answer_s, environ=own_environ())
+        return CommandSession(node, words, MESSAGES["srun"], environ=own_environ())
 
     def at_once(self, request: Request, nodes: Sequence[Node]) -> Mapping[str, Answer]:
         """See `Reach`: one step for each job; a second one without the nodes that the first one named as bad."""
