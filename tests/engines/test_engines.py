@@ -139,7 +139,7 @@ def test_an_inventory_of_slurm(
     printed = {"node": NODES, "topology": topology}
     monkeypatch.setattr(slurm_nodes, "_scontrol", printed.__getitem__)
     found = inventory.read([f"slurm:[{','.join(asked)}]"])
-    rows = {node.name: (node.settings.rack, found.variables(node.name).get("nodegate_leaf")) for node in found.nodes}
+    rows = {node.name: (node.settings.rack, node.expected.get("leaf")) for node in found.nodes}
     assert rows == expected
     assert "all" not in {group for node in found.nodes for group in node.groups}
     assert found.groups.get("gpu", ("n1",))[0] == "n1", "a partition before a feature of the same name"

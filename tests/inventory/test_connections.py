@@ -151,4 +151,4 @@ def test_serials_in_an_ini_file_keep_their_letters(read: Read) -> None:
 def test_every_value_knows_where_it_was_set(read: Read) -> None:
     text = "all:\n  vars:\n    a: 1\n    b: 1\n  hosts:\n    gpu1:\n      b: 2\n"
     found = read(text, files={"group_vars/all.yml": "# comment\nc: 1\n"})
-    assert [found.origin("gpu1", name) for name in "abc"] == ["hosts:3", "hosts:7", "group_vars/all.yml:2"]
+    assert [found.variables("gpu1").origin(name) for name in "abc"] == ["hosts:3", "hosts:7", "group_vars/all.yml:2"]

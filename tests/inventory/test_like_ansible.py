@@ -236,7 +236,7 @@ def lay_out(folder: Path, files: dict[str, str]) -> None:
 def assert_alike(sources: list[str], home: Path) -> None:
     theirs = ansible.listing(sources, home)
     ours = inventory.read(sources, environ={})
-    assert {name: dict(ours.variables(name)) for name in sorted(ours.names)} == ansible.hostvars(theirs)
+    assert {name: dict(ours.variables(name).values) for name in sorted(ours.names)} == ansible.hostvars(theirs)
     groups = {name: set(hosts) for name, hosts in ours.groups.items() if hosts}
     assert groups == {name: ansible.members(theirs, name) for name in groups}
     assert {name for name in theirs if name != "_meta" and ansible.members(theirs, name)} == groups.keys()

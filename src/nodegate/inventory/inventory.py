@@ -98,15 +98,8 @@ class Inventory:
         """
         return self._as_nodes(patterns.select(pattern, self.names, self.groups))
 
-    def variables(self, name: str) -> Mapping[str, object]:
+    def variables(self, name: str) -> Variables:
         """All merged variables of a host, unchanged from the files."""
-        return self._variables(name).values
-
-    def origin(self, name: str, variable: str) -> str:
-        """The `file:line` that sets a variable of a host."""
-        return self._variables(name).origin(variable)
-
-    def _variables(self, name: str) -> Variables:
         return self._merger.variables(self._tree.hosts[name])
 
     def _as_nodes(self, names: Iterable[str]) -> tuple[Node, ...]:
@@ -118,7 +111,7 @@ class Inventory:
 
     def _node(self, name: str) -> Node:
         if name not in self._nodes:
-            host, variables = self._tree.hosts[name], self._variables(name)
+            host, variables = self._tree.hosts[name], self.variables(name)
             means_here = len(self._tree.hosts) == 1 or host.file in self._reader.typed
             how, expected = connection(variables, self._defaults, means_here=means_here), _expected(variables)
             node = Node(

@@ -293,10 +293,6 @@ class Parts:
         # a kernel line may call a GPU or NIC a PCIe device: one address is one device
         return next((known for known in self._parts if known.pci == part.pci), part)
 
-    def find(self, name: str) -> Part | None:
-        """The part that people mean by a name; None where there is none of that name."""
-        return next((part for part in self._parts if part.is_called(name)), None)
-
 
 NO_PARTS = Parts()
 
