@@ -12,7 +12,7 @@ from nodegate.files import strict_yaml
 from nodegate.files.paths import CHECKS, suite_folder
 from nodegate.files.strict_yaml import Loaded
 from nodegate.files.typed_yaml import mapping, names
-from nodegate.records.cause import ORDER, CheckFinding, Class, Severity, class_of
+from nodegate.records.cause import CLASS_OF_KIND, ORDER, CheckFinding, Class, Severity
 from nodegate.records.verdict import Verdict
 from nodegate.text import number
 from nodegate.words.catalogue import phrase
@@ -84,7 +84,7 @@ class Condition:
 
     def sort_of(self, finding: CheckFinding) -> Class:
         """Who works on it."""
-        return self.sort or class_of(finding.finding.part.kind)
+        return self.sort or CLASS_OF_KIND.get(finding.finding.part.kind, Class.HOST)
 
 
 @dataclass(frozen=True)

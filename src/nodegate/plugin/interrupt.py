@@ -64,12 +64,8 @@ class Interrupts:
         _leave_lost_terminal(number)
 
 
-def leave_out_places_without_line(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """A signal may strike at an instruction that belongs to no line, which pytest cannot show: it would fail on it."""
-    excinfo.traceback = excinfo.traceback.filter(_has_line)
-
-
-def _has_line(entry: object) -> bool:
+def has_line(entry: object) -> bool:
+    """Whether pytest can show a place: a signal may strike at an instruction that belongs to no line."""
     try:
         return isinstance(entry.lineno, int)  # type: ignore[attr-defined]
     except TypeError:  # pytest counts from the line that is not there

@@ -14,7 +14,7 @@ import pytest
 from nodegate.claims.table import claims
 from nodegate.errors import UsageError
 from nodegate.plugin.collection import CheckCollection, site_checks
-from nodegate.plugin.interrupt import Interrupts, leave_out_places_without_line, own_stderr, stdin, width
+from nodegate.plugin.interrupt import Interrupts, has_line, own_stderr, stdin, width
 from nodegate.plugin.items import ACCEPTANCE, CheckItem
 from nodegate.plugin.listeners import AtOnce, Listeners
 from nodegate.profile import Profile
@@ -266,7 +266,7 @@ class PytestRun:
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """The run is ending: another signal, at any moment, does not stop its reports."""
         self._interrupts.take()
-        leave_out_places_without_line(excinfo)
+        excinfo.traceback = excinfo.traceback.filter(has_line)  # it would fail on others
 
     def pytest_unconfigure(self) -> None:
         """Restore the handlers of the signals that end a run, and how often memory is collected."""

@@ -45,7 +45,7 @@ ORDER = {severity: place for place, severity in enumerate(Severity)}
 NOT_JUDGED = "not_judged"  # the condition of everything on a node that nothing says the limit of
 _MOST_CHECKS = 4
 _LEARN = known("add limits for this platform: nodegate baseline learn, or --baseline")
-_CLASS_OF_KIND = {
+CLASS_OF_KIND = {
     Kind.GPU: Class.GPU,
     Kind.NIC: Class.NIC,
     Kind.PORT: Class.NIC,
@@ -153,8 +153,3 @@ class Cause:
     def findings(self) -> tuple[CheckFinding, ...]:
         """Every finding that it stands for."""
         return (self.decisive, *self.same, *self.follows)
-
-
-def class_of(kind: Kind) -> Class:
-    """The sort of thing that a part is, for who works on it."""
-    return _CLASS_OF_KIND.get(kind, Class.HOST)

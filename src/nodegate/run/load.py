@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from nodegate.errors import CannotMeasure
+from nodegate.facts import known_or_none
 from nodegate.judge.fleet import OWN_MACHINE, SAME_MACHINE_STEP
 from nodegate.measure.durations import Durations
 from nodegate.measure.measurement import Measurement, Runs, Target, document
@@ -73,7 +74,7 @@ class Load:
             earlier = self._folder.read_evidence(name, measurement.name)
             if earlier is not None and earlier.error is None:
                 return False
-        if _does_not_apply(measurement, target):
+        if known_or_none(lambda: measurement.applies(target.facts)):  # what is wrong, gate and measurement report
             return False
         blocked = self._gate.refusal(name, measurement) or lost.get(name)
         if blocked is not None:
@@ -163,13 +164,6 @@ def left_out(names: Sequence[str], plan: Plan, gate: Gate) -> Iterator[Evidence]
             yield Evidence(node, measurement.name, time.time(), 0.0, error=said)
         if plan.facts_after:
             yield Evidence(node, FACTS_AFTER, time.time(), 0.0, error=said)
-
-
-def _does_not_apply(measurement: Measurement, target: Target) -> bool:
-    try:
-        return bool(measurement.applies(target.facts))
-    except CannotMeasure:  # the gate's checks and the measurement itself report what is wrong
-        return False
 
 
 def _metrics_of(measurement: Measurement, attempts: Sequence[Attempt]) -> tuple[Metric, ...]:

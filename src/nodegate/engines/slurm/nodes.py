@@ -17,29 +17,6 @@ _NONE = frozenset({"", "(null)"})
 _RESERVED = frozenset({"all", "ungrouped"})
 
 
-def listing(asked: Sequence[str]) -> dict[str, object]:
-    """See `Engine`: the nodes of these partitions, all of Slurm's if none is named."""
-    try:
-        rows, switches = ([fields(line) for line in _scontrol(what).splitlines()] for what in ("node", "topology"))
-    except NoAnswer as said:
-        hint = "run nodegate where Slurm's commands work, or name the nodes in a file"
-        raise UsageError(str(said), file=f"slurm:[{','.join(asked)}]", hint=hint) from None
-    nodes = {row["NodeName"]: row for row in rows if "NodeName" in row and _NOT_THERE not in row.get("State", "")}
-    partitions = {name: _listed(row, "Partitions") for name, row in nodes.items()}
-    known = {each for found in partitions.values() for each in found}
-    if unknown := [each for each in asked if each not in known]:
-        hint = f"it has: {', '.join(sorted(known)[:20])}"
-        raise UsageError(f"Slurm has no nodes in partition {unknown[0]}", file=f"slurm:[{','.join(asked)}]", hint=hint)
-    chosen = [name for name, own in partitions.items() if not asked or set(own) & set(asked)]
-    racks, leaves = _places(switches, "BlockName"), _places(switches, "SwitchName")
-    features = {name: _listed(nodes[name], "AvailableFeatures") for name in chosen}
-    hosts = {name: _variables(name, racks.get(name, ()), leaves.get(name, ())) for name in chosen}
-    groups: dict[str, dict[str, list[str]]] = {}
-    for kind in (partitions, racks, leaves, features):  # of two kinds with one name the first is the group
-        groups = _members(kind, chosen) | groups
-    return {"_meta": {"hostvars": hosts}, "all": {"hosts": chosen}, **groups}
-
-
 def _scontrol(what: str) -> str:
     return answer("scontrol", "-o", "show", what, limit_s=LIMIT_S)
 
@@ -86,8 +63,27 @@ class Slurm:
     """See `Engine`."""
 
     def listing(self, asked: Sequence[str]) -> Mapping[str, object]:
-        """The nodes of these partitions."""
-        return listing(asked)
+        """See `Engine`: the nodes of these partitions, all of Slurm's if none is named."""
+        where = f"slurm:[{','.join(asked)}]"
+        try:
+            rows, switches = ([fields(line) for line in _scontrol(what).splitlines()] for what in ("node", "topology"))
+        except NoAnswer as said:
+            hint = "run nodegate where Slurm's commands work, or name the nodes in a file"
+            raise UsageError(str(said), file=where, hint=hint) from None
+        nodes = {row["NodeName"]: row for row in rows if "NodeName" in row and _NOT_THERE not in row.get("State", "")}
+        partitions = {name: _listed(row, "Partitions") for name, row in nodes.items()}
+        known = {each for found in partitions.values() for each in found}
+        if unknown := [each for each in asked if each not in known]:
+            hint = f"it has: {', '.join(sorted(known)[:20])}"
+            raise UsageError(f"Slurm has no nodes in partition {unknown[0]}", file=where, hint=hint)
+        chosen = [name for name, own in partitions.items() if not asked or set(own) & set(asked)]
+        racks, leaves = _places(switches, "BlockName"), _places(switches, "SwitchName")
+        features = {name: _listed(nodes[name], "AvailableFeatures") for name in chosen}
+        hosts = {name: _variables(name, racks.get(name, ()), leaves.get(name, ())) for name in chosen}
+        groups: dict[str, dict[str, list[str]]] = {}
+        for kind in (partitions, racks, leaves, features):  # of two kinds with one name the first is the group
+            groups = _members(kind, chosen) | groups
+        return {"_meta": {"hostvars": hosts}, "all": {"hosts": chosen}, **groups}
 
     def reach(self, nodes: Sequence[Node]) -> Reach:
         """By jobs of our own."""
