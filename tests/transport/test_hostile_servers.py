@@ -49,10 +49,11 @@ def test_what_is_too_long_is_neither_kept_nor_read_to_its_end(tmp_path: Path, se
     assert memory_mib() - before < 50
 
 
-def test_an_sshd_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
+def test_an_sshd_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodegate.transport.guarded.GuardedSession.answer_s", 2.0)
     with (
         hostile(tmp_path, servers.deaf) as node,
-        contextlib.closing(connect(node, Options(answer_s=2.0))) as session,
+        contextlib.closing(connect(node, Options())) as session,
         pytest.raises(Unreachable, match="its sshd did not answer within 2 s") as caught,
     ):
         session.run(["true"], timeout_s=600)
@@ -72,9 +73,10 @@ def with_python(folder: Path, script: str, options: Options) -> Iterator[Session
 
 def test_a_lock_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nodegate.transport.guarded.END_S", 0.0)
+    monkeypatch.setattr("nodegate.transport.guarded.GuardedSession.answer_s", 4.0)
     script = 'case "$*" in *nodegate-guard*) exec /usr/bin/python3 "$@";; esac\nexec sleep 60'
     with (
-        with_python(tmp_path, script, Options(answer_s=4.0)) as session,
+        with_python(tmp_path, script, Options()) as session,
         pytest.raises(Unreachable, match="did not answer within 4 s"),
     ):
         session.hold_lock(str(tmp_path / "lock"))

@@ -105,11 +105,14 @@ sys.exit("paramiko" in sys.modules)
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-def test_a_node_that_does_not_take_our_program_leaves_nothing_to_wait_for(tmp_path: Path) -> None:
+def test_a_node_that_does_not_take_our_program_leaves_nothing_to_wait_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CommandSession, "answer_s", 0.5)
     reads_nothing = tmp_path / "python3"
     reads_nothing.write_text("#!/bin/sh\nexec sleep 100\n")
     reads_nothing.chmod(0o755)
-    session = CommandSession(Node("here", Connection(transport="local", python=str(reads_nothing))), answer_s=0.5)
+    session = CommandSession(Node("here", Connection(transport="local", python=str(reads_nothing))))
     with pytest.raises(Unreachable, match="did not accept nodegate's program"):
         session.run(["true"], timeout_s=30, stdin=b"x" * (1 << 20))
     began_s = time.monotonic()

@@ -119,7 +119,7 @@ class Call:
 
     def __init__(self, channel: Channel, request: Request, session: GuardedSession) -> None:
         self.channel, self.request, self.lease_s, self._session = channel, request, request.lease_s, session
-        self._python, self._start_s = session.node.connection.python, min(START_S, session.answer_s)
+        self._python, self._start_s = session.node.connection.python, session.answer_s
         self._stopped: Output | None = None
         self._frames = Frames(request.marker)
         self._kept = {b"O": bytearray(), b"E": bytearray()}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nodegate.errors import Unreachable
 from nodegate.node import Node
-from nodegate.transport.call import LOGIN_STEP, START_S, guard_argv
+from nodegate.transport.call import LOGIN_STEP, guard_argv
 from nodegate.transport.channel import Channel, PipeChannel
 from nodegate.transport.guarded import GuardedSession
 
@@ -42,10 +42,9 @@ class CommandSession(GuardedSession):
         words: Sequence[str] = (),
         messages: Sequence[Said] = (),
         *,
-        answer_s: float = START_S,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(node, answer_s=answer_s)
+        super().__init__(node)
         self._words, self._messages, self._environ = tuple(words), tuple(messages), environ
         self.login_step = f"try it by hand: {' '.join(self._words)} true" if words else LOGIN_STEP
 

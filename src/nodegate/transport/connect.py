@@ -44,7 +44,7 @@ def _open(node: Node, options: Options) -> Session:
         from nodegate.transport.command import CommandSession  # noqa: PLC0415
 
         said = MESSAGES.get(PurePath(words[0]).name, ()) if words else ()
-        return CommandSession(node, words, said, answer_s=options.answer_s)
+        return CommandSession(node, words, said)
     if way in ENGINES:
         return _alone(node)
     if way == "ssh-binary":

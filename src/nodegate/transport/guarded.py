@@ -26,8 +26,10 @@ CLOSE_S = 8.0  # a guard needs up to 5 s to end what it started
 class GuardedSession(ABC):
     """A session that starts one guard for each program. Safe to use from several threads."""
 
-    def __init__(self, node: Node, taken_keys: tuple[TakenKey, ...] = (), *, answer_s: float = START_S) -> None:
-        self.node, self.taken_keys, self.answer_s = node, taken_keys, answer_s
+    answer_s = START_S  # from the login to the first word of a program of ours: python3 may be on a slow file system
+
+    def __init__(self, node: Node, taken_keys: tuple[TakenKey, ...] = ()) -> None:
+        self.node, self.taken_keys = node, taken_keys
         self._open: set[Call] = set()
         self._held: set[Call] = set()  # those that keep the lock
         self._changed = threading.Condition()

@@ -67,7 +67,7 @@ def open_openssh(node: Node, options: Options) -> OpenSshSession:
     way, retries = way_to(config, by_ssh=True), node.connection.retries
     within_s = LIMIT_TIMES * node.connection.connect_timeout_s
     master = options.turns.take(way, lambda: _Master.open(node, words), retries=retries, within_s=within_s)
-    return OpenSshSession(node, master, options.answer_s)
+    return OpenSshSession(node, master)
 
 
 def _words(node: Node, options: Options, config: HostConfig, program: str) -> list[str]:
@@ -162,11 +162,11 @@ class OpenSshSession(CommandSession):
 
     broken_exit = SSH_FAILED
 
-    def __init__(self, node: Node, master: _Master, answer_s: float) -> None:
+    def __init__(self, node: Node, master: _Master) -> None:
         # ProxyCommand=false: without its master this client must fail, not open another connection.
         words = ["-T", "-S", f"{master.folder}/s", "-F", "none", "-o", "BatchMode=yes", "-o", "ProxyCommand=false"]
         words = [master.program, *words, "--", master.host]
-        super().__init__(node, words, answer_s=answer_s)
+        super().__init__(node, words)
         self.taken_keys, self._master, self.login_step = master.taken_keys(), master, LOGIN_STEP
         self._room = threading.BoundedSemaphore(AT_ONCE)  # of sshd's limit
 

@@ -18,7 +18,6 @@ class Options:
             `strict`.
         known_hosts: the project's own file, read before the user's; accepted keys are appended to it.
         ssh_config: read in place of ~/.ssh/config (`ssh -F`).
-        answer_s: how long a node may take, once it is logged in, until a program of ours says its first word.
         jump_hosts: the connections to jump hosts, shared by all nodes behind them.
         turns: how many connections may begin at once, where a server does not take all.
     """
@@ -26,7 +25,6 @@ class Options:
     host_keys: HostKeyMode | None = None
     known_hosts: Path | None = None
     ssh_config: Path | None = None
-    answer_s: float = 60.0  # python3 may be on a slow file system
     jump_hosts: JumpHosts = field(default_factory=JumpHosts, compare=False, repr=False)
     turns: Turns = field(default_factory=Turns, compare=False, repr=False)
 

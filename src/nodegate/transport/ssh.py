@@ -42,14 +42,14 @@ def open_ssh(node: Node, options: Options) -> SshSession:
         timeout_s = config.connect_timeout_s
     keys = HostKeys(config, options.host_key_mode(connection.host_keys, config.host_keys), options.known_hosts)
     client = open_client(config, options, keys=keys, timeout_s=timeout_s, retries=connection.retries)
-    return SshSession(node, client, options.answer_s)
+    return SshSession(node, client)
 
 
 class SshSession(GuardedSession):
     """An open connection."""
 
-    def __init__(self, node: Node, client: Client, answer_s: float) -> None:
-        super().__init__(node, client.taken_keys, answer_s=answer_s)
+    def __init__(self, node: Node, client: Client) -> None:
+        super().__init__(node, client.taken_keys)
         self._client = client
 
     @property
