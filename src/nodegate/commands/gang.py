@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from nodegate.engines.slurm.allocation import Allocation
+from nodegate.engines.engine import Job
+from nodegate.engines.registry import job_here
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.exit_codes import Exit
 from nodegate.inventory.hostlist import fold
@@ -50,7 +51,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 class Gang:
     """The launches of a job."""
 
-    job: Allocation
+    job: Job
     gpus: int
     program: str
     at_least: float
@@ -98,7 +99,7 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: it is not inside a job, or the program is not found.
     """
-    job = Allocation.here()
+    job = job_here()
     gang = Gang(job, asked.gpus or job.gpus, _program(asked.program), asked.at_least, asked.limit)
     if not gang.gpus:
         raise UsageError(
@@ -140,7 +141,7 @@ def _program(named: str) -> str:
     return found
 
 
-def _say(asked: argparse.Namespace, code: Exit, job: Allocation, bad: Sequence[str], why: str) -> int:
+def _say(asked: argparse.Namespace, code: Exit, job: Job, bad: Sequence[str], why: str) -> int:
     if asked.json:
         about = {"job": job.job, "nodes": list(job.nodes), "bad": list(bad)}
         print(json.dumps({"schema": SCHEMA, "verdict": code.word, **about, "why": why}))

@@ -1,4 +1,4 @@
 """Engines: what already reaches every node of a cluster, knows who is busy, and lends nodes. One package for each.
 
-The Protocols are in `engine`, the names in `registry`; nothing else but `nodegate gang` knows one by its name.
+The Protocols are in `engine`, the names in `registry`; nothing else of nodegate knows an engine by its name.
 """

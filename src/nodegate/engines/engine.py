@@ -94,3 +94,32 @@ class Engine(Protocol):
     def holder(self, nodes: Sequence[Node]) -> Holder | None:
         """Who holds these nodes while they are under load; None where `reach` lends them for all of a run."""
         ...
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A launch: its exit code (None: it was ended after its time), and what it printed, 1 MiB of each at most."""
+
+    exit_code: int | None
+    stdout: str
+    stderr: str
+
+
+class Job(Protocol):
+    """A job: its name, its nodes in the scheduler's order, and the GPUs of each (0: the scheduler does not say)."""
+
+    @property
+    def job(self) -> str: ...  # noqa: D102
+
+    @property
+    def nodes(self) -> tuple[str, ...]: ...  # noqa: D102
+
+    @property
+    def gpus(self) -> int: ...  # noqa: D102
+
+    def step(self, nodes: Sequence[str], ranks: int, words: Sequence[str], limit_s: float, network: str = "") -> Ended:
+        """A program with so many ranks on each of these nodes, beside whatever else runs in the job.
+
+        `network` is where ranks of MPI meet, as `measure.groups.settings.networks` says it; empty: not known.
+        """
+        ...

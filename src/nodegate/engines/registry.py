@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodegate.engines.engine import Engine, Member
+    from nodegate.engines.engine import Engine, Job, Member
 
 # Each module has ENGINE, an `Engine`. Imported where a node is reached that way, and not before.
 ENGINES: dict[str, str] = {
@@ -55,3 +55,13 @@ def pods_of(source: str) -> Sequence[Member] | None:
     """
     name, words = named(source) or ("", [])
     return cast("Sequence[Member]", import_module(PODS[name]).members_of(words)) if name in PODS else None
+
+
+def job_here() -> Job:
+    """The job that this process runs in.
+
+    Raises:
+        UsageError: it is in none.
+    """
+    here = import_module("nodegate.engines.slurm.allocation")  # the only scheduler with jobs of many nodes so far
+    return cast("Job", here.Allocation.here())

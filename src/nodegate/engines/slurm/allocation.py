@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from nodegate.engines.engine import Ended
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.inventory.hostlist import expand
 from nodegate.launchers.launcher import LaunchSettings, heard
@@ -22,20 +23,8 @@ _HINT = "type it in the job: in its batch script, or in the shell of salloc or s
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A launch: its exit code (None: it was ended after its time), and what it printed, 1 MiB of each at most."""
-
-    exit_code: int | None
-    stdout: str
-    stderr: str
-
-
-@dataclass(frozen=True)
 class Allocation:
-    """A job: its number, its nodes in Slurm's order, and the GPUs of each (0: Slurm does not say).
-
-    `launcher` says by which type of MPI ranks find each other.
-    """
+    """See `Job`. `launcher` says by which type of MPI ranks find each other."""
 
     job: str
     nodes: tuple[str, ...]
@@ -58,10 +47,7 @@ class Allocation:
         return cls(job, tuple(expand(nodes)), int(gpus[0]) if gpus else 0, _launcher())
 
     def step(self, nodes: Sequence[str], ranks: int, words: Sequence[str], limit_s: float, network: str = "") -> Ended:
-        """A program with so many ranks on each of these nodes, beside whatever else runs in the job.
-
-        `network` is where ranks of MPI meet, as `measure.groups.settings.networks` says it; empty: not known.
-        """
+        """See `Job`."""
         count = str(len(nodes))
         step = [self.launcher.path, f"--jobid={self.job}", "--overlap", "--quiet", "-N", count, "-w", ",".join(nodes)]
         step += ["-n", str(ranks * len(nodes)), f"--ntasks-per-node={ranks}", "--distribution=block"]
