@@ -104,7 +104,7 @@ def _data(document: ProbeDocument, section: str) -> Known[Mapping[str, object]]:
 
 
 def known_or_none(read: Callable[[], T]) -> T | None:
-    """What facts say; None where they do not: for names and hints, and where None is no pass."""
+    """What facts say; None where they do not."""
     try:
         return read()
     except (CannotMeasure, NotApplicable):
