@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nodegate.records.program_run import ProgramRun
-    from nodegate.transport.session import Running, Session
+    from nodegate.transport.call import Call
+    from nodegate.transport.session import Session
 
 MAX_BYTES = 8 << 20
 _ANSWER_LIMIT_S = 60.0
@@ -98,7 +99,7 @@ class Bench:
         limit_s = 20 * seconds + 2 * patterns_s + _COPIES_START_S + _SPARE_S
         return self._document("copies", program, limit_s, COPIES_WIRE, name)
 
-    def hold(self, uuid: str, pci: str, share: float) -> Running:
+    def hold(self, uuid: str, pci: str, share: float) -> Call:
         """Start a program that holds this share of a GPU's memory; returns when it does, or when it has ended."""
         options = {"uuid": uuid, "pci": pci, "share": share, "seconds": 300.0}
         packages = ("lab.gpu.hold", *PACKAGES)
@@ -107,7 +108,7 @@ class Bench:
         running.line()
         return running
 
-    def start_burn(self, session: Session, seconds: float) -> Running:
+    def start_burn(self, session: Session, seconds: float) -> Call:
         """Start a burn with our own kernels and do not wait for it."""
         program = burn_program("ptx", seconds, self.lengths.matrix, "")
         return session.start(_argv(), timeout_s=seconds + _START_LIMIT_S + _SPARE_S, stdin=program)
