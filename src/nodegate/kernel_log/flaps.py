@@ -93,8 +93,8 @@ def tell(
     *,
     window: NumberLimit,
     limit: NumberLimit,
-    longest: NumberLimit | None = None,
-    together: Callable[[str, float], Together | None] = lambda device, epoch_s: None,  # noqa: ARG005 - a node alone
+    longest: NumberLimit | None,
+    together: Callable[[str, float], Together | None],
 ) -> None:
     """A finding for each NIC whose link went down. More than `limit` in `window` (hours) fail, as does a long outage.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from nodegate.errors import CannotMeasure, NotJudged
+from nodegate.errors import CannotMeasure
 from nodegate.facts import NodeFacts
 from nodegate.kernel_log.flaps import SAME_MOMENT_S, Together, changes
 from nodegate.kernel_log.unknown_errors import unknown_errors
@@ -81,18 +81,9 @@ class FleetLog:
         return node in self._nodes and bool(self._nodes[node][0]) and self._readable[self._nodes[node][0]] >= MIN_NODES
 
     def having(self, node: str, shape: str) -> tuple[int, int]:
-        """How many nodes of this node's platform have an error line of this shape, of how many whose log was read.
-
-        Raises:
-            NotJudged: the platform is unknown, or fewer than three logs of it were read.
-        """
-        platform = self._nodes[node][0] if node in self._nodes else ""
-        if not platform:
-            raise NotJudged("the platform is unknown, so there is nothing to compare this node with")
-        total = self._readable[platform]
-        if total < MIN_NODES:
-            raise NotJudged(f"only {total} kernel logs of platform {platform} in this run, {MIN_NODES} are needed")
-        return self._strange[platform, shape], total
+        """How many nodes of a platform that can be judged have an error line of this shape, of how many logs."""
+        platform, _ = self._nodes[node]
+        return self._strange[platform, shape], self._readable[platform]
 
 
 def _events(nodes: Mapping[str, tuple[str, LogTraits]]) -> dict[tuple[str, str, float], Together]:
