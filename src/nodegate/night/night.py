@@ -10,7 +10,7 @@ from nodegate.engines.engine import BUSY
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import fold
 from nodegate.night import retention, state
-from nodegate.night.runs import NOT_ALL, Ended, Runs, Turn, ended_before, fold_or_all, in_turn, overdue, turns
+from nodegate.night.runs import NOT_ALL, Ended, Runs, Turn, ended_before, in_turn, overdue, turns
 from nodegate.night.settings import NightSettings
 from nodegate.night.state import NightState
 from nodegate.node import Node
@@ -82,7 +82,7 @@ class Night:
         while waiting and not runs.asked_to_end and time.time() + took_s < self._now.until_s:
             chosen, waiting = waiting[:most], waiting[most:]
             began = time.time()
-            pattern = fold_or_all(chosen, len(nodes), self._wanted.nodes)
+            pattern = self._wanted.nodes if len(chosen) == len(nodes) else fold(chosen)
             ended = self._one(runs, REPORTS / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(began))}-nightly", pattern)
             took_s = time.time() - began
             if ended.trouble:

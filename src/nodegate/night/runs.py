@@ -140,13 +140,6 @@ def _report(folder: Path) -> Report | None:
         return None
 
 
-def fold_or_all(nodes: Sequence[str], everyone: int, pattern: str) -> str:
-    """The value of --nodes for these of the nodes that the user's own pattern names."""
-    from nodegate.inventory.hostlist import fold  # noqa: PLC0415
-
-    return pattern if len(nodes) == everyone else fold(nodes)
-
-
 @dataclass
 class Turn:
     """What nights and deliveries have seen of a node. Times are seconds since the epoch.
