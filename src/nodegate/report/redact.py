@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from enum import Enum
@@ -51,25 +51,14 @@ def redact(report: Report) -> Report:
     They go from every text, not only from their own fields. Node names stay, except where a name is an IP address:
     those are numbered. PCI addresses, versions and what was measured stay.
     """
-    redaction = _Redaction(report)
+    redaction = Redaction(report)
     fields = {name: redaction.of(getattr(report, name)) for name in ("run", "nodes", "drift", "policy")}
     return replace(report, **fields)
 
 
-def redactor(
-    report: Report, *, keep: AbstractSet[str] = frozenset(), more: AbstractSet[str] = frozenset()
-) -> Callable[[str], str]:
-    """What redacts a text by the same rules.
+class Redaction:
+    """The rules for a run: `keep` are serial numbers that stay, `more` serial numbers and names that go too."""
 
-    Args:
-        report: the run that the text belongs to.
-        keep: serial numbers that stay.
-        more: serial numbers and names that go too.
-    """
-    return _Redaction(report, keep, more).text
-
-
-class _Redaction:
     def __init__(
         self, original: Report, keep: AbstractSet[str] = frozenset(), more: AbstractSet[str] = frozenset()
     ) -> None:
@@ -114,6 +103,7 @@ class _Redaction:
         return found
 
     def text(self, text: str) -> str:
+        """A text by the same rules."""
         for phrase in self.phrases:
             text = text.replace(phrase, GONE)
         text = _HARDWARE.sub(GONE, text)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import expand, natural
-from nodegate.report.redact import GONE, is_address, redactor
+from nodegate.report.redact import GONE, Redaction, is_address
 from nodegate.rma.subject import Subject, all_serials
 
 OTHER = "other-node-{}"  # the same number for the same node throughout an archive
@@ -50,7 +50,7 @@ class Clean:
         """Take note of the serial numbers and user names in a document or a text: `text` takes them out then."""
         kept = self._about.kept
         self._secrets |= {each for each in _secrets(value) if len(each) >= _SHORTEST} - kept - self._own
-        self._redact = redactor(self._about.report, keep=kept, more=self._secrets)
+        self._redact = Redaction(self._about.report, kept, self._secrets).text
         long = sorted(each for each in self._secrets if len(each) >= _SHORTEST_INSIDE)
         self._inside = re.compile("|".join(map(re.escape, sorted(long, key=len, reverse=True))) or r"(?!)")
 
