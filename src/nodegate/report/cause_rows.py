@@ -36,23 +36,10 @@ class Detail:
 class CauseRow:
     """One cause for the page.
 
-    Args:
-        anchor: what the page calls it in links: "#cause=1650003000003/gpu_lost".
-        severity: one of the words of `Severity`.
-        sort: who works on it, one of the words of `Class`.
-        nodes: the nodes that have it.
-        racks: their racks.
-        place: the rack that it is a cause of, where it is the rack's.
-        part: the part with its serial number, or what sort of part where several nodes have it.
-        parts: "node part S/N serial" of each, where several nodes have it in a part of their own.
-        what: what is the matter.
-        action: what to do next.
-        waiver: the waiver that covers it; empty for none.
-        shows: the findings that show it.
-        follows: the findings that follow from it.
-        follow_count: how many findings follow.
-        left_out: how many lines of findings are not in `shows` and `follows`.
-        modes: the failure modes of the check that found it.
+    `anchor` is what the page calls it in links ("#cause=1650003000003/gpu_lost"), `sort` one of the words of `Class`,
+    `place` the rack that it is a cause of, where it is the rack's. `parts` are "node part S/N serial" of each, where
+    several nodes have it in a part of their own; then `part` is what sort of part. `left_out` is how many lines of
+    findings are not in `shows` and `follows`, `modes` are the failure modes of the check that found it.
     """
 
     anchor: str
@@ -73,11 +60,11 @@ class CauseRow:
     modes: tuple[str, ...]
 
 
-def cause_rows(report: Report, causes: Iterable[Cause] | None = None) -> list[CauseRow]:
-    """A row for each of the causes, by default those of the run, worst first."""
+def cause_rows(report: Report) -> list[CauseRow]:
+    """A row for each cause of the run, worst first."""
     seen, rows = Counter[str](), []
     racks = {node.node: node.rack for node in report.nodes if node.rack}
-    for cause in report.causes if causes is None else causes:
+    for cause in report.causes:
         anchor = _NOT_IN_AN_ANCHOR.sub("-", cause.id)[:120]  # the id as a link can hold it; a second one is numbered
         seen[anchor] += 1
         rows.append(_row(cause, anchor if seen[anchor] == 1 else f"{anchor}-{seen[anchor]}", report, racks))
