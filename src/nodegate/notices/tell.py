@@ -22,7 +22,6 @@ from nodegate.words.catalogue import words
 if TYPE_CHECKING:
     from nodegate.notices.box import Box, Sent
     from nodegate.notices.news import News
-    from nodegate.notices.target import Target
     from nodegate.report.model import Report
 
     # A notice and what its target then knows, from the target and what it knows; None: nothing to send, nothing new
@@ -49,14 +48,8 @@ def tell_run(
 ) -> list[str]:
     """Send what is new in a run; returns a line for each notice that could not be sent.
 
-    Args:
-        folder: the run folder. One without a report is an event, one that judged another run's evidence is not sent.
-        targets: where to.
-        record: the fleet's record; beside it is what the targets know. If it cannot be read, everything is sent.
-        lang: "en" or "zh".
-        entrance: what was called.
-        report: the report of the run, if it was read already.
-        everything: send all open problems as new.
+    A run folder without a report is an event, one that judged another run's evidence is not sent. Beside the `record`
+    is what the targets know; if it cannot be read, or with `everything`, all open problems are sent as new.
     """
     if not targets:
         return []

@@ -89,11 +89,7 @@ def earlier(
 ) -> dict[Key, Sequence[float]]:
     """What the parts of a node measured in sound runs before that time, oldest first: the first and the newest.
 
-    Args:
-        base: the record.
-        keys: who its parts are now: what another board measured in their place does not count.
-        devices: those that are asked for, by their names in the node.
-        before_epoch_s: runs that began then or later do not count.
+    What another board than now (`keys`) measured in the place of these `devices` does not count.
     """
     device_of = {key: device for device in devices for key in keys.all_of(device)}
     before = min(before_epoch_s, sys.float_info.max)

@@ -17,13 +17,7 @@ MOST_CHARACTERS = 1000
 
 
 def tell(record: Path, kind: str, names: Iterable[str], text: str) -> list[Event]:
-    """Note something of nodes or parts, now: in events.jsonl, then in the record.
-
-    Args:
-        record: the file of the record.
-        kind: of event.
-        names: nodes, or serial numbers of parts.
-        text: what was done, in words.
+    """Note something of nodes, or of parts by their serial numbers, now: in events.jsonl, then in the record.
 
     Raises:
         UsageError: the record knows one of them not, the text is empty, or it cannot be written.
