@@ -20,17 +20,8 @@ ROOT = Path(__file__).parents[2]
 OF_NODE = ("node", "verdict", "checks", "failed", "errors", "waived", "not_judged")
 OF_CLAIM = ("claim", "state", "by", "signed", "left_out", "waived", "amounts")
 OF_CAUSE = (
-    "id",
-    "nodes",
-    "place",
-    "parts",
-    "class",
-    "severity",
-    "verdict",
-    "condition",
-    "waiver",
-    "follows",
-    "findings",
+    *("id", "nodes", "place", "parts", "class", "severity", "verdict"),
+    *("condition", "waiver", "follows", "findings"),
 )
 
 
@@ -82,10 +73,8 @@ def test_two_errors_of_two_checks_are_two_causes_however_their_step_begins(begin
         record(check, Finding(NODE, Verdict.ERROR, text=text, action=action))
         for check, text in (("fabric.manager", "the unit file cannot be parsed"), ("host.kernel_version", "nothing"))
     ]
-    assert [cause.message for cause in causes_of(records, conditions())] == [
-        "the unit file cannot be parsed",
-        "nothing",
-    ]
+    messages = [cause.message for cause in causes_of(records, conditions())]
+    assert messages == ["the unit file cannot be parsed", "nothing"]
 
 
 def test_errors_that_lack_the_same_are_one_cause_whatever_they_say():

@@ -15,11 +15,6 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(row)
     for row in sorted(said.get("corpus table", ())):
         terminalreporter.write_line(f"  {row}")
-    unjudged = sorted(said.get("corpus not judged", ()))
-    if unjudged:
-        terminalreporter.write_line(f"{len(unjudged)} that no check speaks to:")
-    for row in unjudged:
-        terminalreporter.write_line(f"  {row}")
 
 
 def _properties(terminalreporter):

@@ -75,15 +75,12 @@ def hbm(*indices, **readings):
 
 
 rest = partial(Case, check="power.memory_temperature")
+NO_LIMIT_TOLD = hbm(3, memory_temperature_c=96, memory_temperature_limit_c=UNSUPPORTED)
 HBM = (
     rest("cool", verdict=PASS),
     rest("110 degrees", verdict=FAIL, change=hbm(3, memory_temperature_c=110)),
     rest("the board allows 105", verdict=PASS, change=hbm(3, memory_temperature_c=99, memory_temperature_limit_c=105)),
-    rest(
-        "a board that does not say its limit",
-        verdict=FAIL,
-        change=hbm(3, memory_temperature_c=96, memory_temperature_limit_c=UNSUPPORTED),
-    ),
+    rest("a board that does not say its limit", verdict=FAIL, change=NO_LIMIT_TOLD),
     rest("255 degrees", verdict=ERROR, change=hbm(3, memory_temperature_c=255)),
     rest("one of eight does not report it", verdict=ERROR, change=hbm(3, memory_temperature_c=UNSUPPORTED)),
     rest("healthy: boards without HBM", verdict=SKIP, change=hbm(*range(8), memory_temperature_c=UNSUPPORTED)),

@@ -21,33 +21,24 @@ def other_board(machine):
 
 
 NO_SIZE = {"gpu.memory_min_gib": None}
+OTHER_VBIOS = gpu(3, "vbios", "96.00.74.00.01")
+NEITHER = both(*(every_gpu(key, UNSUPPORTED) for key in ("part_number", "vbios")))
+HALF = gpu(3, "memory_total_bytes", 40 << 30)
 CASES = of("boards.model")(
     Case("another board", FAIL, other_board),
     Case("NVML and PCIe see different boards", FAIL, gpu(3, "pci_device_id", 0x232910DE)),
     Case("the name could not be read", ERROR, gpu(3, "name", FAILED)),
 )
 CASES += of("boards.revision")(
-    Case("another VBIOS", FAIL, gpu(3, "vbios", "96.00.74.00.01")),
-    Case(
-        "another VBIOS, later: a board that was replaced",
-        WARN,
-        gpu(3, "vbios", "96.00.74.00.01"),
-        profile=Profile.NIGHTLY,
-    ),
+    Case("another VBIOS", FAIL, OTHER_VBIOS),
+    Case("another VBIOS, later: a board that was replaced", WARN, OTHER_VBIOS, profile=Profile.NIGHTLY),
     Case("another part number", FAIL, gpu(3, "part_number", "692-2G520-0280-000")),
     Case("the VBIOS could not be read", ERROR, gpu(3, "vbios", FAILED)),
-    Case(
-        "consumer cards report neither", SKIP, both(*(every_gpu(key, UNSUPPORTED) for key in ("part_number", "vbios")))
-    ),
+    Case("consumer cards report neither", SKIP, NEITHER),
 )
 CASES += of("boards.memory")(
-    Case("half of it", FAIL, gpu(3, "memory_total_bytes", 40 << 30)),
-    Case(
-        "half of what the others of an unknown platform have",
-        FAIL,
-        gpu(3, "memory_total_bytes", 40 << 30),
-        limits=NO_SIZE,
-    ),
+    Case("half of it", FAIL, HALF),
+    Case("half of what the others of an unknown platform have", FAIL, HALF, limits=NO_SIZE),
     Case("could not be read", ERROR, gpu(3, "memory_total_bytes", FAILED)),
 )
 CASES += of("boards.listed")(

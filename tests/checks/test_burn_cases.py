@@ -142,6 +142,11 @@ def lighter_after(found, seconds):
                 window["power_w"] = [400.0, 410.0, 430.0]
 
 
+RIGHT_AGAIN = [lambda found: None]
+SHORT_OF_POWER = every_gpu(sm_clock_mhz=[1100, 1200, 1300])
+CAPPED = all_gpus("power_limit_enforced_mw", 500_000)
+ONLY_SET = all_gpus("power_limit_enforced_mw", NOT_TOLD)
+NO_CUDA = ran_by_others("empty.txt", stderr="cuInit returned 802 (system not yet initialized)\nNo CUDA devices")
 CASES = of("burn.complete")(
     BurnCase("a type of numbers that the board does not have", PASS, without_fp64),
     BurnCase(
@@ -178,9 +183,7 @@ CASES += of("burn.results")(
     BurnCase("a first result that is wrong", FAIL, phase(3, 1, reference_errors=3)),
     BurnCase("two models compared with their own kind", PASS, two_models),
     BurnCase("two GPUs that differ", FAIL, disagreeing_pair),
-    BurnCase(
-        "wrong in the first burn, right in the second", FAIL, phase(3, 0, mismatches=1), again=[lambda found: None]
-    ),
+    BurnCase("wrong in the first burn, right in the second", FAIL, phase(3, 0, mismatches=1), again=RIGHT_AGAIN),
     BurnCase("a GPU without a result", ERROR, never_started),
     BurnCase("a count that is not told", ERROR, phase(3, 0, mismatches={"why": "failed"})),
 )
@@ -221,9 +224,7 @@ CASES += of("burn.clock")(
     BurnCase("healthy, alone", PASS),
     BurnCase("a GPU at 500 MHz", FAIL, load(3, sm_clock_mhz=[480, 500, 510], reason_samples={"128": 5, "8": 5})),
     BurnCase("a GPU 9 % below its node", PASS, load(3, sm_clock_mhz=[1500, 1600, 1700])),
-    BurnCase(
-        "a whole node that is short of power, in a fleet", FAIL, every_gpu(sm_clock_mhz=[1100, 1200, 1300]), nodes=9
-    ),
+    BurnCase("a whole node that is short of power, in a fleet", FAIL, SHORT_OF_POWER, nodes=9),
     BurnCase("no clock", ERROR, without_quantity(3, "sm_clock_mhz", "failed")),
     BurnCase("a clock that the other GPUs report", ERROR, without_quantity(3, "sm_clock_mhz", "not supported")),
     BurnCase("no clock by design", SKIP, without_quantity(None, "sm_clock_mhz", "not supported")),
@@ -247,12 +248,7 @@ CASES += of("burn.power")(
     BurnCase("healthy, at the power cap", PASS),
     BurnCase("fp32 and fp64 draw less: the heaviest part counts", PASS, lighter_after(36)),
     BurnCase("a GPU at half of its power", WARN, load(3, power_w=[340, 350, 360])),
-    BurnCase(
-        "capped at 500 W: at its limit",
-        PASS,
-        every_gpu(power_w=[490, 496, 505]),
-        machine=all_gpus("power_limit_enforced_mw", 500_000),
-    ),
+    BurnCase("capped at 500 W: at its limit", PASS, every_gpu(power_w=[490, 496, 505]), machine=CAPPED),
     BurnCase("own kernels, a little less", PASS, own_kernels(550)),
     BurnCase("own kernels that do not heat the board", WARN, own_kernels(350)),
     BurnCase("once hot, once disturbed", PASS, load(3, power_w=[340, 350, 360]), again=(load(3),)),
@@ -261,9 +257,7 @@ CASES += of("burn.power")(
     BurnCase("no GPU has a sensor: nothing is proven", NOT_JUDGED, all_without("power_w")),
     BurnCase("twice its limit", ERROR, load(3, power_w=[1300, 1400, 1500])),
     BurnCase("no limit in force", ERROR, machine=plant.set_gpu(3, "power_limit_enforced_mw", FAILED)),
-    BurnCase(
-        "a driver that tells only the limit that is set", PASS, machine=all_gpus("power_limit_enforced_mw", NOT_TOLD)
-    ),
+    BurnCase("a driver that tells only the limit that is set", PASS, machine=ONLY_SET),
     BurnCase("a GPU that stopped", PASS, stopped),
     BurnCase("the watcher broke off", ERROR, gpu(3, samples={"windows": [], "error": "the sampler died"})),
     BurnCase("no limit in the baselines", NOT_JUDGED, limits={"burn.power_percent": None}),
@@ -296,13 +290,7 @@ CASES += of("burn.gpu_burn")(
     BurnCase("wrong results, and a dead GPU", FAIL, others=(ran_by_others("faulty.txt"),)),
     BurnCase("GPUs that never ran", ERROR, others=(ran_by_others("no-report.txt"),)),
     BurnCase("ended before its list", ERROR, others=(ran_by_others("truncated.txt"),)),
-    BurnCase(
-        "no CUDA",
-        ERROR,
-        others=(
-            ran_by_others("empty.txt", stderr="cuInit returned 802 (system not yet initialized)\nNo CUDA devices"),
-        ),
-    ),
+    BurnCase("no CUDA", ERROR, others=(NO_CUDA,)),
     BurnCase("an older list, one device", PASS, others=(ran_by_others("one-device.txt"),)),
 )
 

@@ -63,16 +63,12 @@ def nccl_conf(*lines):
     return plant.set("environment", "nccl_conf", "\n".join(lines))
 
 
+VERSION_UNREAD = plant.set("driver", "version", unread("denied", "/proc/driver/nvidia/version"))
 CASES += of("contract.gpudirect")(
     Case("the open kernel module", PASS, limits=DMA_BUF),
     Case("peermem alone", FAIL, proprietary, limits=DMA_BUF),
     Case("peermem on an old kernel", FAIL, plant.set("system", "kernel_release", "5.10.0-34-amd64"), limits=DMA_BUF),
-    Case(
-        "the type of the module was not read",
-        ERROR,
-        plant.set("driver", "version", unread("denied", "/proc/driver/nvidia/version")),
-        limits=DMA_BUF,
-    ),
+    Case("the type of the module was not read", ERROR, VERSION_UNREAD, limits=DMA_BUF),
 )
 CASES += of("contract.nccl_unset")(
     Case("nothing set", PASS, limits=UNSET),

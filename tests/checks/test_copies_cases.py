@@ -71,29 +71,23 @@ LOSES_A_FIFTH = together(rate("read", 2480.0), rate("copy", 2400.0), rate("triad
 USUALLY_LOW = together(*(each(rate, what, 2900.0) for what in ("read", "copy", "triad")))
 
 
+ELSEWHERE = of_gpu(0, place={"cpus": "", "numa_node": "", "error": "sysfs lists no CPU next to it: ''"})
+LOST_INSIDE = wrong(1, wrong_words=1, first_word=0)
+NOT_JOINED = pair(3, 5, direct=False, gb_per_s=20.0)
 CASES = of("copies.complete")(
     CopiesCase("healthy", PASS),
     CopiesCase("a GPU that never started", ERROR, dead),
     CopiesCase("a GPU that stops", FAIL, stopped),
     CopiesCase("a GPU that is left out", ERROR, without),
-    CopiesCase(
-        "host memory elsewhere is told, and no fault",
-        PASS,
-        of_gpu(0, place={"cpus": "", "numa_node": "", "error": "sysfs lists no CPU next to it: ''"}),
-    ),
+    CopiesCase("host memory elsewhere is told, and no fault", PASS, ELSEWHERE),
 )
 CASES += of("copies.data")(
     CopiesCase("healthy", PASS),
     CopiesCase("a word lost on the way in", FAIL, wrong(0, wrong_words=3, first_word=7)),
     CopiesCase("a word lost on the way out", FAIL, wrong(5, what="device_to_host", wrong_words=1, first_word=None)),
-    CopiesCase("a word lost inside", FAIL, wrong(1, wrong_words=1, first_word=0)),
+    CopiesCase("a word lost inside", FAIL, LOST_INSIDE),
     CopiesCase("a word lost between two GPUs", FAIL, pair(5, 3, wrong_words=4, first_word=2)),
-    CopiesCase(
-        "wrong once, right when measured again",
-        FAIL,
-        wrong(1, wrong_words=1, first_word=0),
-        again=(lambda found: None,),
-    ),
+    CopiesCase("wrong once, right when measured again", FAIL, LOST_INSIDE, again=(lambda found: None,)),
     CopiesCase("nothing compared", ERROR, dead),
     CopiesCase("a count that is not told", ERROR, wrong(0, wrong_words={"why": "failed"})),
     CopiesCase("a pair whose count is not told", ERROR, pair(5, 3, wrong_words="x")),
@@ -138,14 +132,13 @@ GEN4 = ["0000:39:00.0", "16.0 GT/s PCIe", "16.0 GT/s PCIe", "16", "16"]
 DOWN = ["0000:38:00.0", "8.0 GT/s PCIe", "16.0 GT/s PCIe", "16", "16"]
 OLD_RATES = each(rate, "host_to_device", 12.6)
 VIRTUAL, SECRET = each(of_link, virtualization=1), each(of_link, confidential=1)
+ONE_SLOWER = together(rate("host_to_device", 12.6), VIRTUAL)
 CASES += of("copies.host_to_device")(
     CopiesCase("confidential computing on all GPUs", NOT_JUDGED, together(each(rate, "host_to_device", 6.2), SECRET)),
     CopiesCase("a PCIe Gen3 host under switches of Gen4", WARN, together(OLD_RATES, each(place, [GEN4, GEN3]))),
     CopiesCase("a port that trained down is no design", FAIL, together(OLD_RATES, each(place, [GEN4, DOWN]))),
     CopiesCase("a virtual machine on such a host", WARN, together(OLD_RATES, VIRTUAL)),
-    CopiesCase(
-        "one GPU of a virtual machine is slower than the others", FAIL, together(rate("host_to_device", 12.6), VIRTUAL)
-    ),
+    CopiesCase("one GPU of a virtual machine is slower than the others", FAIL, ONE_SLOWER),
     CopiesCase("slower than a Gen3 host can be", FAIL, together(each(rate, "host_to_device", 6.0), VIRTUAL)),
 )
 CASES += of("copies.link")(
@@ -193,11 +186,7 @@ CASES += of("copies.peer")(
     CopiesCase("a pair that fails", FAIL, pair(3, 5, error="cuMemcpyPeerAsync: 719 CUDA_ERROR_LAUNCH_FAILED")),
     CopiesCase("a pair that was not tried", ERROR, pair(3, 5, begun=False, error="no time was left")),
     CopiesCase("a pair that failed once", PASS, pair(3, 5, error="no answer in time"), again=(lambda found: None,)),
-    CopiesCase(
-        "GPUs that cannot reach each other though the platform joins them",
-        FAIL,
-        pair(3, 5, direct=False, gb_per_s=20.0),
-    ),
+    CopiesCase("GPUs that cannot reach each other though the platform joins them", FAIL, NOT_JOINED),
     CopiesCase("a platform that does not join its GPUs", SKIP, every_pair(direct=False, gb_per_s=20.0), limits=NONE),
     CopiesCase("a GPU that took no part", ERROR, dead),
     CopiesCase("a short run", SKIP, no_pairs),

@@ -7,6 +7,7 @@ The truths of the other kinds are held by the tests that name their files.
 
 import csv
 import os
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from support.corpus import NOT_JUDGED, corpus, corpus_folder
 from support.judging import judge_all, judge_one
 
 from nodegate import suite
+from nodegate.probe.kernel_log import parse_lines
 from nodegate.profile import Profile
 from nodegate.records.verdict import Verdict
+from nodegate.unknown import Unknown
 
 TESTS = Path(__file__).resolve().parents[1]
 KINDS = ("kernel", "fabricmanager", "dcgm", "nvidia-smi", "nvidia-smi-xml", "lspci", "rdma", "trainlog")
@@ -28,6 +31,8 @@ NAMES = (
 )
 AFTER_THEM_ALL_S = 1_740_400_000.0  # 2025-02-24: later than the newest of these lines
 UPTIME_S = 200 * 86400.0
+NOW_S = 1_795_248_900.0
+PREFIX = r"<\d|\[ *\d+\.\d+\]|\d+,\d+,\d+|kern +:|\[(Mon|Tue|Wed|Thu|Fri|Sat|Sun) "
 A_YEAR_H = {"kernel.log_window_h": 24 * 366, "kernel.nic_flap_window_h": 24 * 366, "kernel.nic_flap_max": 2}
 GOLDEN = TESTS / "golden" / "real_logs.txt"
 LOGS: dict[str, list[str]] = {}  # what each log must lead to, and nothing else: none where nothing is wrong
@@ -90,6 +95,15 @@ def test_a_finding_says_what_its_lines_come_to(path, check, words):
     messages = [finding.message for name, finding in found(path) if name == check]
     for each, count in Counter(words).items():
         assert sum(each in message for message in messages) == count, messages
+
+
+def test_no_prefix_is_left_before_a_driver_message_and_the_time_of_most_is_known():
+    timed = 0
+    for path in (path for path in LOGS if path.startswith("kernel/")):
+        lines = parse_lines(corpus(path).splitlines(), now_epoch_s=NOW_S, boot_epoch_s=NOW_S - 1e7)
+        assert not [line.text for line in lines if re.match(PREFIX, line.text)], path
+        timed += any(not isinstance(line.epoch_s, Unknown) for line in lines)
+    assert timed > 10
 
 
 def test_every_recording_is_held_by_a_test_or_known_to_be_missed(request):

@@ -61,6 +61,10 @@ def flap(machine):
     machine.set_netdev(name, "carrier_changes", str(before + 2))
 
 
+SEVENTY_BEFORE = gpu("ecc.volatile_corrected", 70)
+OVERRUN = port("excessive_buffer_overrun_errors", "15")
+FILLED_UP = from_to("symbol_error", "65530", "65535")
+RESTARTS = from_to("roce_slow_restart", "131", "90000", "hw_counters")
 CASES = of("counters.devices")(
     CounterCase("nothing changes", PASS),
     CounterCase("a GPU falls off the bus", FAIL, plant.lose_gpu(2)),
@@ -77,9 +81,7 @@ CASES += of("counters.ecc")(
     CounterCase("uncorrected in SRAM", FAIL, gpu("ecc.aggregate_sram_uncorrected", 1)),
     CounterCase("very many corrected", WARN, gpu("ecc.volatile_corrected", 5000)),
     CounterCase("a few corrected", PASS, gpu("ecc.volatile_corrected", 40)),
-    CounterCase(
-        "set to zero meanwhile", ERROR, gpu("ecc.volatile_corrected", 1), before=gpu("ecc.volatile_corrected", 70)
-    ),
+    CounterCase("set to zero meanwhile", ERROR, gpu("ecc.volatile_corrected", 1), before=SEVENTY_BEFORE),
     CounterCase("not told after", ERROR, gpu("ecc.volatile_uncorrected", FAILED)),
     CounterCase("no ECC at all", SKIP, before=every_gpu("ecc", ABSENT)),
     CounterCase("a restart", ERROR, plant.set("system", "boot_id", "00000000-0000-4000-8000-000000000002")),
@@ -129,23 +131,13 @@ CASES += of("counters.nic")(
     CounterCase("healthy, with old errors", PASS),
     CounterCase("a link that went down", FAIL, **from_to("link_downed", "250", "253")),
     CounterCase("full since before the load: a link that goes down cannot be seen", NOT_JUDGED, before=FULL),
-    CounterCase(
-        "full since before the load, as that of a healthy port in service",
-        NOT_JUDGED,
-        before=port("excessive_buffer_overrun_errors", "15"),
-    ),
+    CounterCase("full since before the load, as that of a healthy port in service", NOT_JUDGED, before=OVERRUN),
     CounterCase("full on a RoCE port, whose network device counts its flaps", NOT_JUDGED, before=FULL, machine=L40S),
-    CounterCase(
-        "few symbol errors, but the counter came to its full scale and counts no further",
-        ERROR,
-        **from_to("symbol_error", "65530", "65535"),
-    ),
+    CounterCase("few symbol errors, but the counter came to its full scale and counts no further", ERROR, **FILLED_UP),
     CounterCase("symbol errors above the bit error rate", FAIL, port("symbol_error", "21")),
     CounterCase("symbol errors within it", PASS, port("symbol_error", "20")),
     CounterCase("many receive errors", WARN, port("port_rcv_errors", "60000")),
-    CounterCase(
-        "RoCE slow restarts", WARN, **from_to("roce_slow_restart", "131", "90000", "hw_counters"), machine=L40S
-    ),
+    CounterCase("RoCE slow restarts", WARN, **RESTARTS, machine=L40S),
     CounterCase("writes failed", WARN, efa("6"), before=efa("4"), machine=L40S),
     CounterCase("a flap of a RoCE port", FAIL, flap, machine=L40S),
     CounterCase("set to zero meanwhile", ERROR, port("symbol_error", "0"), before=port("symbol_error", "9")),

@@ -61,6 +61,7 @@ def flood(machine):
 
 REBOOTED = both(*(plant.set("system", *each) for each in (("uptime_s", 200.0), ("boot_id", "00000000-2b1d-4c58"))))
 GAP = plant.set("kernel_log", "since_epoch_s", EPOCH_S + 60)
+NAMELESS = both(*(plant.set("system", key, FAILED) for key in ("boot_id", "uptime_s")))
 CASES = ()
 for name in ("reaches_back", "xid", "sxid", "link_downs", "faults"):
     CASES += of(f"counters_log.{name}")(
@@ -97,11 +98,7 @@ CASES += of("counters_log.faults")(
 )
 CASES += of("counters_log.reaches_back")(
     LogCase("a node that rebooted under load", FAIL, after=REBOOTED),
-    LogCase(
-        "a boot that nobody can name",
-        ERROR,
-        after=both(*(plant.set("system", key, FAILED) for key in ("boot_id", "uptime_s"))),
-    ),
+    LogCase("a boot that nobody can name", ERROR, after=NAMELESS),
 )
 
 test_the_check_says = asserting(CASES)

@@ -23,31 +23,25 @@ def before_ampere(machine, *, single=0, double=0, pending=False):
 
 
 ANY_ECC = {"gpu.ecc": None}
+OFF = every_gpu("ecc_mode", [0, 0])
+MILLIONS = gpu(4, "ecc.volatile_uncorrected", 19_999_999)
+MIG = both(every_gpu("mig_mode", [1, 1]), every_gpu("ecc.volatile_uncorrected", UNSUPPORTED))
+NO_FLAG = every_gpu("sram_threshold_exceeded", unread("missing", "function not found"))
+NO_SRAM_COUNT = every_gpu("ecc.aggregate_sram_uncorrected", UNSUPPORTED)
 CASES = of("ecc.enabled")(
     Case("off on one", FAIL, gpu(1, "ecc_mode", [0, 0])),
     Case("a change waits for a reset", WARN, gpu(1, "ecc_mode", [1, 0])),
     Case("a platform with ECC whose GPU does not tell", ERROR, gpu(1, "ecc_mode", UNSUPPORTED)),
     Case("a gaming card, of which nothing says that it should have ECC", SKIP, without_ecc, limits=ANY_ECC | UNNAMED),
-    Case(
-        "a gaming card with ECC off, of which nothing says that it should be on",
-        PASS,
-        every_gpu("ecc_mode", [0, 0]),
-        limits=ANY_ECC,
-    ),
+    Case("a gaming card with ECC off, of which nothing says that it should be on", PASS, OFF, limits=ANY_ECC),
 )
 
 CASES += of("ecc.volatile")(
     Case("one", FAIL, gpu(4, "ecc.volatile_uncorrected", 1)),
-    Case(
-        "fewer than the 20,000,000 that another suite lets pass", FAIL, gpu(4, "ecc.volatile_uncorrected", 19_999_999)
-    ),
+    Case("fewer than the 20,000,000 that another suite lets pass", FAIL, MILLIONS),
     Case("corrected errors are the work of ECC", PASS, every_gpu("ecc.volatile_corrected", 4_000)),
     Case("ECC on and no counter", ERROR, gpu(4, "ecc.volatile_uncorrected", UNSUPPORTED)),
-    Case(
-        "MIG on: the whole GPU has no counter",
-        SKIP,
-        both(every_gpu("mig_mode", [1, 1]), every_gpu("ecc.volatile_uncorrected", UNSUPPORTED)),
-    ),
+    Case("MIG on: the whole GPU has no counter", SKIP, MIG),
     Case("a gaming card", SKIP, without_ecc, limits=UNNAMED),
 )
 CASES += of("ecc.lifetime")(
@@ -59,23 +53,13 @@ CASES += of("ecc.lifetime")(
 
 CASES += of("ecc.sram_threshold")(
     Case("flag up", FAIL, gpu(4, "sram_threshold_exceeded", True)),
-    Case(
-        "a driver without the flag",
-        SKIP,
-        every_gpu("sram_threshold_exceeded", unread("missing", "function not found")),
-        limits=UNNAMED,
-    ),
+    Case("a driver without the flag", SKIP, NO_FLAG, limits=UNNAMED),
     Case("the flag could not be read", ERROR, gpu(4, "sram_threshold_exceeded", FAILED)),
 )
 CASES += of("ecc.sram")(
     Case("as many as are allowed", PASS, gpu(4, "ecc.aggregate_sram_uncorrected", 4)),
     Case("one more", FAIL, gpu(4, "ecc.aggregate_sram_uncorrected", 5)),
-    Case(
-        "a board before Turing does not count SRAM by itself",
-        SKIP,
-        every_gpu("ecc.aggregate_sram_uncorrected", UNSUPPORTED),
-        limits=UNNAMED,
-    ),
+    Case("a board before Turing does not count SRAM by itself", SKIP, NO_SRAM_COUNT, limits=UNNAMED),
     Case("the SRAM counter could not be read", ERROR, gpu(4, "ecc.aggregate_sram_uncorrected", FAILED)),
 )
 

@@ -39,48 +39,27 @@ def logs(*entries):
     return plant.set("services", "fabric_manager_log", text)
 
 
+ALLOCATED = "[{when}] [INFO] [tid 1808] multicast group 0 is allocated."
+FREED = "[{when}] [INFO] [tid 1808] multicast group 0 is freed."
+THREE_TIMES = logs((START, BOOT), (NON_FATAL, LATER), (NON_FATAL, LATER), (NON_FATAL, LAST))
+STARTED_AGAIN = logs((START, BOOT), (FATAL, LATER), (START, LAST))
+FAILED_AGAIN = logs((START, LATER), (TOPOLOGY, LATER), (START, LAST), (TOPOLOGY, LAST))
+BEFORE_BOOT = logs((TOPOLOGY, SOON_BEFORE_BOOT))
+NO_LOG = plant.set("services", "fabric_manager_log", unread("missing", "/var/log/fabricmanager.log"))
 CASES = of(CHECK)(
-    Case(
-        "groups for multicast come and go",
-        PASS,
-        logs(
-            (START, BOOT),
-            ("[{when}] [INFO] [tid 1808] multicast group 0 is allocated.", LATER),
-            ("[{when}] [INFO] [tid 1808] multicast group 0 is freed.", LATER),
-        ),
-    ),
+    Case("groups for multicast come and go", PASS, logs((START, BOOT), (ALLOCATED, LATER), (FREED, LATER))),
     Case("a fatal NVSwitch error", FAIL, logs((START, BOOT), (FATAL, LATER)), profile=BOOTCHECK),
-    Case(
-        "a non-fatal one, three times",
-        WARN,
-        logs((START, BOOT), (NON_FATAL, LATER), (NON_FATAL, LATER), (NON_FATAL, LAST)),
-    ),
-    Case(
-        "a fatal one, and the service was started again: that alone settles nothing",
-        WARN,
-        logs((START, BOOT), (FATAL, LATER), (START, LAST)),
-    ),
+    Case("a non-fatal one, three times", WARN, THREE_TIMES),
+    Case("a fatal one, and the service was started again: that alone settles nothing", WARN, STARTED_AGAIN),
     Case("a fatal one of an earlier boot", PASS, logs((FATAL, LONG_AGO), (START, BOOT))),
     Case("a switch is missing", FAIL, logs((START, LATER), (TOPOLOGY, LATER)), profile=BOOTCHECK),
     Case("a switch was missing until the service was started again", PASS, logs((TOPOLOGY, LATER), (START, LAST))),
-    Case(
-        "it fails again and again: the newest start failed too",
-        FAIL,
-        logs((START, LATER), (TOPOLOGY, LATER), (START, LAST), (TOPOLOGY, LAST)),
-    ),
+    Case("it fails again and again: the newest start failed too", FAIL, FAILED_AGAIN),
     Case("another version than the driver", FAIL, logs((START, LATER), (VERSION, LATER))),
     Case("a GPU that it does not know any more", FAIL, logs((START, BOOT), (MULTICAST, LATER))),
     Case("an error that nobody knows", WARN, logs((OTHER, LATER), (OTHER, LAST))),
-    Case(
-        "without a zone, an error shortly before the boot may be one of this boot",
-        FAIL,
-        logs((TOPOLOGY, SOON_BEFORE_BOOT)),
-    ),
-    Case(
-        "there is no log",
-        ERROR,
-        plant.set("services", "fabric_manager_log", unread("missing", "/var/log/fabricmanager.log")),
-    ),
+    Case("without a zone, an error shortly before the boot may be one of this boot", FAIL, BEFORE_BOOT),
+    Case("there is no log", ERROR, NO_LOG),
     Case("there is something else in it", ERROR, plant.set("services", "fabric_manager_log", "binary junk\n")),
     Case("cards without NVSwitches need none", SKIP, machine=Machine.pcie_l40s),
 )

@@ -91,25 +91,19 @@ class FleetCase(Case):
         return judge_one(self.check, machines["gpu01"], profile=self.profile, fleet=fleet_of(machines))
 
 
+GSP_DETAIL = both(says(GSP_TIMEOUT), says("NVRM: GPU0 GSP RPC buffer contains error 0x17 in entry 4", 599))
+EVERY_DAY = both(*(at_level(*each) for each in EVERYDAY))
 CASES = of(CHECK)(
     FleetCase("nothing unusual", PASS),
     FleetCase("an error that only this node has", WARN, says(ODD)),
     FleetCase("an error that two nodes have", WARN, says(ODD), others=one_more_says),
     FleetCase("healthy: an error that most nodes have is the platform's habit", PASS, says(ODD), others=most_say),
-    FleetCase(
-        "healthy: what a known fault brings with it is its detail",
-        PASS,
-        both(says(GSP_TIMEOUT), says("NVRM: GPU0 GSP RPC buffer contains error 0x17 in entry 4", 599)),
-    ),
+    FleetCase("healthy: what a known fault brings with it is its detail", PASS, GSP_DETAIL),
     FleetCase("healthy: an error of an earlier boot", PASS, says(ODD, ago_s=20 * DAY_S)),
     FleetCase("healthy: lines that say that there was no error, and firmware slips", PASS, both(*map(says, NO_ERRORS))),
     FleetCase("a line without a word of trouble that its driver calls an error", WARN, at_level(3, MUTE)),
     FleetCase("a driver of its own whose probe failed", WARN, at_level(4, NOT_STARTED)),
-    FleetCase(
-        "healthy: what kernels print as errors and warnings on every second machine",
-        PASS,
-        both(*(at_level(*each) for each in EVERYDAY)),
-    ),
+    FleetCase("healthy: what kernels print as errors and warnings on every second machine", PASS, EVERY_DAY),
     FleetCase("a log file, which names no level", NOT_JUDGED, log_is(source="file:/var/log/messages", levels=False)),
     FleetCase("healthy: a journal, whose levels were read", PASS, log_is(levels=True)),
     FleetCase("the log cannot be read", ERROR, fails("kernel_log", "denied", "no")),
@@ -175,29 +169,25 @@ def down(machine, ago_s):
     machine.kernel(f"mlx5_core {machine.nic_address(2)} ibp58s0: Link up", ago_s=ago_s - 2)
 
 
-def test_links_that_fall_with_those_of_31_other_nodes_are_the_switchs_doing():
-    (finding,) = flapping(32)
-    assert finding.verdict is WARN
-    assert finding.message == (
-        "mlx5_2 (0000:3a:00.0, ibs2): link down 3 times from 2026-11-21 06:15:00Z to 2026-11-21 06:35:00Z, with 31 "
-        "other nodes within 1 s: 3 switch events (rail mlx5_2) - look at the switch that these nodes share and at its "
-        "log: this node's cable is not to blame"
-    )
+SWITCH = "3 of them with 31 other nodes within 1 s: 3 switch events (rail mlx5_2); up to 2 in 24 h"
 
 
-def test_what_the_switch_did_does_not_count_against_the_node():
-    (finding,) = flapping(32, alone=2)
-    assert finding.verdict is WARN
-    assert "3 of them with 31 other nodes within 1 s: 3 switch events (rail mlx5_2); up to 2 in 24 h" in finding.message
-
-
-def test_a_bad_cable_is_not_excused_by_a_switch_event():
-    (finding,) = flapping(32, alone=3)
-    assert finding.verdict is FAIL
-    assert finding.action == "clean or replace the cable or transceiver; look at the switch port"
-
-
-def test_two_nodes_excuse_nobody():
-    (finding,) = flapping(2)
-    assert finding.verdict is FAIL
-    assert "other node" not in finding.message
+@pytest.mark.parametrize(
+    ("count", "alone", "verdict", "words"),
+    [
+        (32, 0, WARN, "with 31 other nodes within 1 s: 3 switch events (rail mlx5_2) - look at the switch that these"),
+        (32, 2, WARN, SWITCH),  # what the switch did does not count against the node
+        (
+            32,
+            3,
+            FAIL,
+            " - clean or replace the cable or transceiver; look at the switch port",
+        ),  # nor excuse a bad cable
+        (2, 0, FAIL, ""),
+    ],
+)
+def test_links_that_fall_with_those_of_many_other_nodes_are_the_switchs_doing(count, alone, verdict, words):
+    (finding,) = flapping(count, alone)
+    assert finding.verdict is verdict
+    assert words in finding.message
+    assert ("other node" in finding.message) is (count > 2)

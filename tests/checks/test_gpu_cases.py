@@ -97,6 +97,25 @@ def begins_late(machine):
 OF_A_MIG_INSTANCE = "NVRM: Xid (PCI:0000:5d:00 GPU-I:05): 43, pid=79, name=python3, Ch 00000008"
 XID_79 = "NVRM: Xid (PCI:0000:5d:00): 79, pid=1, name=x, GPU has fallen off the bus."
 FELL_OFF = "NVRM: GPU 0000:5d:00.0: GPU has fallen off the bus."
+UNKNOWN_ERROR = refuse(5, "failed", "NVML 999: Unknown Error")
+SAYS_LOST = both(gpu(5, "temperature_c", LOST), gpu(5, "power_mw", LOST))
+FEWER = both(hide(2), refuse(4, "lost", "NVML 15"))
+BY_INDEX = leave_it_to_nvidia_smi("GPU3: GPU is lost.")
+BY_ADDRESS = leave_it_to_nvidia_smi("GPU0000:3d:00.0: Unknown Error")
+WITH_XID = log(
+    "NVRM: GPU at PCI:0000:5d:00: GPU-51b0e0a4-3c1f-4d57-9c11-2f0d7c1a9a55",
+    "NVRM: GPU Board Serial Number: 1654922006536",
+    "NVRM: Xid (PCI:0000:5d:00): 79, pid=4711, name=python3, GPU has fallen off the bus.",
+    FELL_OFF,
+)
+WITHOUT_XID = log(
+    "NVRM: GPU 0001:9b:00.0: GPU has fallen off the bus.", "NVRM: GPU 0001:9b:00.0: GPU serial number is 1654922006537."
+)
+REFUSED = log(
+    "NVRM: The NVIDIA GPU 0000:5d:00.0 (PCI ID: 10de:2330) installed in this system has fallen off the bus and "
+    "is not responding to commands."
+)
+EIGHT = {"gpus": 8}
 CASES = of("gpu.count")(
     Case("one is not there at all", FAIL, plant.remove_gpu(3)),
     Case("one is lost", FAIL, plant.lose_gpu(3)),
@@ -104,23 +123,13 @@ CASES = of("gpu.count")(
     Case("NVML hung before one of them", ERROR, refuse(6, "timeout", "5 s")),
     Case("the inventory says four", FAIL, expected={"gpus": 4}),
     Case("a server of free choice, and the inventory says nothing", NOT_JUDGED, machine=Machine.pcie_l40s),
-    Case(
-        "a server of free choice, and the inventory says eight", PASS, machine=Machine.pcie_l40s, expected={"gpus": 8}
-    ),
+    Case("a server of free choice, and the inventory says eight", PASS, machine=Machine.pcie_l40s, expected=EIGHT),
 )
 
 CASES += of("gpu.lost")(
     Case("one fell off the bus", FAIL, plant.lose_gpu(3)),
-    Case(
-        "NVML knows no more than Unknown Error, PCIe still answers",
-        FAIL,
-        refuse(5, "failed", "NVML 999: Unknown Error"),
-    ),
-    Case(
-        "NVML gives a handle, and every call says lost",
-        FAIL,
-        both(gpu(5, "temperature_c", LOST), gpu(5, "power_mw", LOST)),
-    ),
+    Case("NVML knows no more than Unknown Error, PCIe still answers", FAIL, UNKNOWN_ERROR),
+    Case("NVML gives a handle, and every call says lost", FAIL, SAYS_LOST),
     Case(
         "NVML lists one that PCIe does not",
         ERROR,
@@ -133,11 +142,7 @@ CASES += of("gpu.lost")(
     Case("a container shows two of eight: never lost", ERROR, in_a_container(0, 1)),
     Case("NVML gives no answer for one", ERROR, refuse(6, "timeout", "5 s")),
     Case("a lost one is named even where others are hidden", FAIL, both(plant.lose_gpu(3), hide(2, 3))),
-    Case(
-        "one without an address is lost, where NVML lists fewer than PCIe",
-        FAIL,
-        both(hide(2), refuse(4, "lost", "NVML 15")),
-    ),
+    Case("one without an address is lost, where NVML lists fewer than PCIe", FAIL, FEWER),
     Case(
         "an index that cannot be",
         FAIL,
@@ -151,18 +156,10 @@ CASES += of("gpu.lost")(
         both(leave_out(3), lambda machine: machine.sections["driver"]["devices"].pop("nvidia3")),
     ),
     Case("NVML cannot be had", ERROR, fails("nvml", "timeout", "10 s")),
-    Case(
-        "nvidia-smi names the lost one by its index, and tells of no other",
-        FAIL,
-        leave_it_to_nvidia_smi("GPU3: GPU is lost."),
-    ),
+    Case("nvidia-smi names the lost one by its index, and tells of no other", FAIL, BY_INDEX),
 )
 CASES += of("gpu.count")(
-    Case(
-        "so does one that names it by its address: the others are never called lost",
-        FAIL,
-        leave_it_to_nvidia_smi("GPU0000:3d:00.0: Unknown Error"),
-    )
+    Case("so does one that names it by its address: the others are never called lost", FAIL, BY_ADDRESS)
 )
 
 CASES += of("gpu.on_bus")(
@@ -180,32 +177,9 @@ CASES += of("gpu.bound")(
 )
 
 CASES += of("gpu.fallen_off_bus")(
-    Case(
-        "with an Xid, and the serial number on the board's line",
-        FAIL,
-        log(
-            "NVRM: GPU at PCI:0000:5d:00: GPU-51b0e0a4-3c1f-4d57-9c11-2f0d7c1a9a55",
-            "NVRM: GPU Board Serial Number: 1654922006536",
-            "NVRM: Xid (PCI:0000:5d:00): 79, pid=4711, name=python3, GPU has fallen off the bus.",
-            FELL_OFF,
-        ),
-    ),
-    Case(
-        "without an Xid, and the serial number on a line of its own",
-        FAIL,
-        log(
-            "NVRM: GPU 0001:9b:00.0: GPU has fallen off the bus.",
-            "NVRM: GPU 0001:9b:00.0: GPU serial number is 1654922006537.",
-        ),
-    ),
-    Case(
-        "refused when the driver started",
-        FAIL,
-        log(
-            "NVRM: The NVIDIA GPU 0000:5d:00.0 (PCI ID: 10de:2330) installed in this system has fallen off the bus and "
-            "is not responding to commands."
-        ),
-    ),
+    Case("with an Xid, and the serial number on the board's line", FAIL, WITH_XID),
+    Case("without an Xid, and the serial number on a line of its own", FAIL, WITHOUT_XID),
+    Case("refused when the driver started", FAIL, REFUSED),
     Case("a MIG instance's Xid of another kind", PASS, log(OF_A_MIG_INSTANCE)),
     Case("before the node was started again", PASS, log(XID_79, ago_s=30 * 86400.0)),
     Case("before the clock was set, seconds after the start", FAIL, log(FELL_OFF, ago_s=UPTIME_S + 30.0)),

@@ -96,6 +96,12 @@ def every_fabric(**readings):
     return both(*(fabric(index, **readings) for index in range(8)))
 
 
+DISAGREE = both(gpu(3, "gsp_mode", [0, 1]), gpu(3, "gsp_firmware", UNSUPPORTED))
+SLOW_LINK = nvlink(3, 7, "speed_mbps", 13281)
+REPLAYS = both(links_of_gpu_3(7, replay=4), links_of_gpu_3(9, replay=1, recovery=2))
+AGAIN = manager(ActiveState="activating", SubState="auto-restart", Result="exit-code", NRestarts="5")
+NONE_LEFT = both(STOPPED, no_switches)
+REQUIRED = {"fabric.required": True}
 CASES = of("gsp.state")(
     Case("off everywhere, and no policy: a site's choice", PASS, gsp_off(*range(8))),
     Case("off on one", FAIL, gsp_off(3)),
@@ -104,9 +110,7 @@ CASES = of("gsp.state")(
     Case("not told for one", ERROR, both(*(gpu(3, key, FAILED) for key in ("gsp_mode", "gsp_firmware")))),
 )
 CASES += of("gsp.agreement")(
-    Case(
-        "NVML and the driver's file differ", FAIL, both(gpu(3, "gsp_mode", [0, 1]), gpu(3, "gsp_firmware", UNSUPPORTED))
-    ),
+    Case("NVML and the driver's file differ", FAIL, DISAGREE),
     Case("a driver before GSP", SKIP, old_driver),
     Case("the driver's files cannot be read", ERROR, plant.set("driver", "gpus", unread("missing", "no such folder"))),
 )
@@ -156,22 +160,13 @@ CASES += of("nvlink.peer_access")(
     Case("a lost GPU", ERROR, plant.lose_gpu(3)),
 )
 CASES += of("nvlink.speed")(
-    Case("one slow", FAIL, nvlink(3, 7, "speed_mbps", 13281)),
-    Case(
-        "one slow on a platform without a speed",
-        FAIL,
-        nvlink(3, 7, "speed_mbps", 13281),
-        limits={"nvlink.speed_mbps": None},
-    ),
+    Case("one slow", FAIL, SLOW_LINK),
+    Case("one slow on a platform without a speed", FAIL, SLOW_LINK, limits={"nvlink.speed_mbps": None}),
     Case("a speed that cannot be read", ERROR, nvlink(3, 7, "speed_mbps", FAILED)),
     Case("a link that is down is not judged for its speed", PASS, links_of_gpu_3(7, state=0, speed_mbps=0)),
 )
 CASES += of("nvlink.errors")(
-    Case(
-        "replays on two links, recoveries on one",
-        WARN,
-        both(links_of_gpu_3(7, replay=4), links_of_gpu_3(9, replay=1, recovery=2)),
-    ),
+    Case("replays on two links, recoveries on one", WARN, REPLAYS),
     Case("CRC errors that were corrected", PASS, nvlink(0, 7, "crc", 12)),
     Case("a counter at its end says nothing", PASS, nvlink(3, 7, "replay", 0xFFFFFFFF)),
     Case("a driver that tells no errors", SKIP, silent_links),
@@ -192,23 +187,14 @@ CASES += of("fabric.manager")(
     Case("failed", FAIL, STOPPED),
     Case("stopped by hand", FAIL, manager(ActiveState="inactive", SubState="dead")),
     Case("active and exited: nothing runs", FAIL, manager(SubState="exited")),
-    Case(
-        "starting again and again",
-        FAIL,
-        manager(ActiveState="activating", SubState="auto-restart", Result="exit-code", NRestarts="5"),
-    ),
+    Case("starting again and again", FAIL, AGAIN),
     Case("not installed", FAIL, manager(LoadState="not-found")),
     Case("was restarted", WARN, manager(NRestarts="2")),
     Case("the node's services cannot be had", ERROR, fails("services", "timeout", "5 s")),
     Case("a PCIe platform needs none", SKIP, machine=Machine.pcie_l40s),
     Case("an unknown platform without NVSwitches needs none", SKIP, machine=Machine.pcie_l40s, limits=OF_NONE),
     Case("an unknown platform with NVSwitches needs it", FAIL, STOPPED, limits=OF_NONE),
-    Case(
-        "a platform that needs it although its NVSwitches are all gone",
-        FAIL,
-        both(STOPPED, no_switches),
-        limits={"fabric.required": True},
-    ),
+    Case("a platform that needs it although its NVSwitches are all gone", FAIL, NONE_LEFT, limits=REQUIRED),
 )
 CASES += of("fabric.version")(
     Case("of another driver", FAIL, said_by_manager("Fabric Manager version is : 550.54.15")),

@@ -34,42 +34,38 @@ TIME_LIMIT = '"echo 0 > /proc/sys/kernel/hung_task_timeout_secs" disables this m
 CONTROLLER_DOWN = "nvme nvme2: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10"
 COMMAND_TIMEOUT = "nvme nvme4: I/O tag 22 (2016) opcode 0x2 (Admin Cmd) QID 0 timeout, reset controller"
 READ_ERROR = "I/O error, dev nvme0n1, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"
+NAMES_MODULE = says(
+    "{1}[Hardware Error]: event severity: recoverable",
+    "{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4",
+    "{1}[Hardware Error]:   DIMM location: P1_NODE0_CHANNEL3_DIMM0",
+)
+EDAC_STARTS = says(
+    "EDAC MC0: Giving out device to module amd64_edac controller F19h_M10h: DEV 0000:00:18.3 (INTERRUPT)",
+    "mce: CPU0: Thermal monitoring enabled (TM1)",
+    "MCE: In-kernel MCE decoding enabled.",
+)
+FIRMWARE_CORRECTED = says(
+    "{2}[Hardware Error]: event severity: corrected",
+    "{2}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4",
+)
+NVME_STARTS = says("nvme nvme0: 128/0/0 default/read/poll queues", "nvme nvme0: Shutdown timeout set to 10 seconds")
+MOUNTS = says(
+    "EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Opts: (null). Quota mode: none.",
+    "XFS (nvme1n1p1): Ending clean mount",
+)
 CASES = of(HARDWARE)(
     Case("the log cannot be read", ERROR, NO_LOG),
     Case("a memory module corrected errors: EDAC's own count is taken", WARN, says(CE, CE.replace("1 CE", "12 CE"))),
     Case("an AMD node names the channel", FAIL, says("EDAC MC0: 1 UE on mc#0csrow#3channel#0 (csrow:3 channel:0)")),
     Case("a machine check that was corrected", WARN, says(CHECK_CORRECTED)),
-    Case(
-        "the firmware names the module",
-        FAIL,
-        says(
-            "{1}[Hardware Error]: event severity: recoverable",
-            "{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4",
-            "{1}[Hardware Error]:   DIMM location: P1_NODE0_CHANNEL3_DIMM0",
-        ),
-    ),
-    Case(
-        "healthy: the driver of the memory controller starts",
-        PASS,
-        says(
-            "EDAC MC0: Giving out device to module amd64_edac controller F19h_M10h: DEV 0000:00:18.3 (INTERRUPT)",
-            "mce: CPU0: Thermal monitoring enabled (TM1)",
-            "MCE: In-kernel MCE decoding enabled.",
-        ),
-    ),
+    Case("the firmware names the module", FAIL, NAMES_MODULE),
+    Case("healthy: the driver of the memory controller starts", PASS, EDAC_STARTS),
 )
 CASES += of(HARDWARE, profile=BOOTCHECK)(
     Case("a memory module lost data", FAIL, says(UE)),
     Case("corrected errors before a job are reported", PASS, says(CE)),
     Case("a machine check whose status says uncorrected", FAIL, says(CHECK_UNCORRECTED)),
-    Case(
-        "healthy: the firmware's corrected error before a job",
-        PASS,
-        says(
-            "{2}[Hardware Error]: event severity: corrected",
-            "{2}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4",
-        ),
-    ),
+    Case("healthy: the firmware's corrected error before a job", PASS, FIRMWARE_CORRECTED),
 )
 CASES += of("host_log.lockups")(
     Case("the log cannot be read", ERROR, NO_LOG),
@@ -106,24 +102,13 @@ CASES += of("host_log.nvme")(
     Case("a controller goes down", WARN, says(CONTROLLER_DOWN), profile=BOOTCHECK),
     Case("a command times out", WARN, says(COMMAND_TIMEOUT)),
     Case("a block cannot be read", WARN, says(READ_ERROR)),
-    Case(
-        "healthy: a controller starts",
-        PASS,
-        says("nvme nvme0: 128/0/0 default/read/poll queues", "nvme nvme0: Shutdown timeout set to 10 seconds"),
-    ),
+    Case("healthy: a controller starts", PASS, NVME_STARTS),
 )
 CASES += of("host_log.file_systems")(
     Case("the log cannot be read", ERROR, NO_LOG),
     Case("one turns read-only", WARN, says("EXT4-fs (md0): Remounting filesystem read-only"), profile=BOOTCHECK),
     Case("one is shut down", FAIL, says("XFS (nvme0n1p1): Filesystem has been shut down due to log error (0x2).")),
-    Case(
-        "healthy: one is mounted, and unmounted",
-        PASS,
-        says(
-            "EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Opts: (null). Quota mode: none.",
-            "XFS (nvme1n1p1): Ending clean mount",
-        ),
-    ),
+    Case("healthy: one is mounted, and unmounted", PASS, MOUNTS),
 )
 
 

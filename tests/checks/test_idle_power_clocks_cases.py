@@ -39,6 +39,15 @@ def empty(machine, section):
     machine.sections[section] = {}
 
 
+CONTAINER = both(empty("netdev"), plant.set("system", "pid_namespace", "pid:[4026533101]"))
+DESKTOP = both(process(2, "/usr/bin/gnome-shell", "graphics", 173 << 20), gpu(2, "memory_used_bytes", 211 << 20))
+LOW_DEFAULT = readings(7, power_limit_mw=650_000, power_limit_default_mw=650_000)
+AT_600_W = every_gpu("power_limit_mw", 600_000)
+SLOWDOWN_TOLD = readings(temperature_margin_c=UNSUPPORTED, temperature_slowdown_c=89, temperature_c=33)
+NO_TEMPERATURE = readings(4, temperature_margin_c=UNSUPPORTED, temperature_slowdown_c=89, temperature_c=FAILED)
+LOW_CLOCKS = readings(sm_clock_app_mhz=1095, sm_clock_app_default_mhz=1095)
+NO_SETTINGS = readings(sm_clock_app_mhz=UNSUPPORTED, memory_clock_app_mhz=UNSUPPORTED)
+ONE_OF_EIGHT = gpu(3, "memory_clock_app_mhz", UNSUPPORTED)
 CASES = of("idle.swap")(
     Case("used a little", PASS, swap(8_388_604, 8_000_000)),
     Case("full", WARN, swap(8_388_604, 12)),
@@ -47,11 +56,7 @@ CASES = of("idle.swap")(
 CASES += of("node.listed")(
     Case("no disk", WARN, empty("disks")),
     Case("no network device", WARN, empty("netdev")),
-    Case(
-        "a container, whose network is virtual",
-        PASS,
-        both(empty("netdev"), plant.set("system", "pid_namespace", "pid:[4026533101]")),
-    ),
+    Case("a container, whose network is virtual", PASS, CONTAINER),
     Case("nothing of its jobs", ERROR, empty("jobs")),
     Case("a disk hangs", ERROR, fails("disks", "timeout", "10 s")),
 )
@@ -67,25 +72,15 @@ CASES += of("idle.processes")(
 CASES += of("idle.memory")(
     Case("memory in use with no process in sight", FAIL, gpu(5, "memory_used_bytes", 30 << 30)),
     Case("what MIG keeps for its instances", PASS, every_gpu("memory_used_bytes", 59 << 20)),
-    Case(
-        "a desktop's memory belongs to its processes",
-        PASS,
-        both(process(2, "/usr/bin/gnome-shell", "graphics", 173 << 20), gpu(2, "memory_used_bytes", 211 << 20)),
-    ),
+    Case("a desktop's memory belongs to its processes", PASS, DESKTOP),
     Case("memory in use is not told", ERROR, every_gpu("memory_used_bytes", UNSUPPORTED)),
 )
 
 CASES += of("power.limit")(
     Case("lowered", FAIL, gpu(7, "power_limit_mw", 500_000)),
-    Case(
-        "the board's own default is below the platform's",
-        FAIL,
-        readings(7, power_limit_mw=650_000, power_limit_default_mw=650_000),
-    ),
+    Case("the board's own default is below the platform's", FAIL, LOW_DEFAULT),
     Case("lowered on a platform without a limit of its own", FAIL, gpu(7, "power_limit_mw", 500_000), limits=ANY_POWER),
-    Case(
-        "lowered on purpose by the site", PASS, every_gpu("power_limit_mw", 600_000), limits={"gpu.power_limit_w": 600}
-    ),
+    Case("lowered on purpose by the site", PASS, AT_600_W, limits={"gpu.power_limit_w": 600}),
     Case("a card that tells no power", SKIP, every_gpu("power_limit_mw", UNSUPPORTED), limits=UNNAMED),
     Case("the limit could not be read", ERROR, gpu(7, "power_limit_mw", FAILED)),
 )
@@ -101,17 +96,9 @@ CASES += of("power.temperature")(
     Case("near the slowdown", WARN, gpu(4, "temperature_margin_c", 3)),
     Case("at the limit, as a hot GPU under full load is held", WARN, gpu(4, "temperature_margin_c", 0)),
     Case("past the limit", FAIL, gpu(4, "temperature_margin_c", -3)),
-    Case(
-        "a board before Hopper says its slowdown temperature",
-        PASS,
-        readings(temperature_margin_c=UNSUPPORTED, temperature_slowdown_c=89, temperature_c=33),
-    ),
+    Case("a board before Hopper says its slowdown temperature", PASS, SLOWDOWN_TOLD),
     Case("a card that tells neither", SKIP, every_gpu("temperature_margin_c", UNSUPPORTED), limits=UNNAMED),
-    Case(
-        "the temperature could not be read",
-        ERROR,
-        readings(4, temperature_margin_c=UNSUPPORTED, temperature_slowdown_c=89, temperature_c=FAILED),
-    ),
+    Case("the temperature could not be read", ERROR, NO_TEMPERATURE),
 )
 
 CASES += of("clocks.sm_max")(
@@ -123,20 +110,10 @@ CASES += of("clocks.sm_max")(
 CASES += of("clocks.memory_max")(Case("below the model's", FAIL, gpu(3, "memory_clock_max_mhz", 1593)))
 CASES += of("clocks.application")(
     Case("left low by a measurement", FAIL, gpu(3, "sm_clock_app_mhz", 1200)),
-    Case(
-        "the board's default is itself below its highest clock (A100-40GB)",
-        PASS,
-        readings(sm_clock_app_mhz=1095, sm_clock_app_default_mhz=1095),
-    ),
+    Case("the board's default is itself below its highest clock (A100-40GB)", PASS, LOW_CLOCKS),
     Case("driver 595 dropped these settings", SKIP, readings(sm_clock_app_mhz=DROPPED, memory_clock_app_mhz=DROPPED)),
-    Case(
-        "driver 595 dropped these settings, told as not supported",
-        SKIP,
-        readings(sm_clock_app_mhz=UNSUPPORTED, memory_clock_app_mhz=UNSUPPORTED),
-    ),
-    Case(
-        "the memory's setting is not reported by one GPU of eight", ERROR, gpu(3, "memory_clock_app_mhz", UNSUPPORTED)
-    ),
+    Case("driver 595 dropped these settings, told as not supported", SKIP, NO_SETTINGS),
+    Case("the memory's setting is not reported by one GPU of eight", ERROR, ONE_OF_EIGHT),
     Case("the setting could not be read", ERROR, gpu(3, "sm_clock_app_mhz", FAILED)),
 )
 

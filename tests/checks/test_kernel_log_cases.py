@@ -91,43 +91,58 @@ CGROUP_FULL = "Memory cgroup out of memory: Killed process 8123 (python3) total-
 READ_ERROR = "I/O error, dev sda, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"
 MOUNTED = "EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Opts: (null). Quota mode: none."
 SYSRQ = "Kernel panic - not syncing: sysrq triggered crash"
+REMAPPED = "63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to activate."
+AFTER_31 = xid(
+    "31, pid=7, name=a b, channel 0x00000008, MMU Fault",
+    "45, pid=7, name=a b, channel 0x00000008 caused by previous Xid 31",
+    "43, pid=7, name=a b, channel 0x00000008",
+)
+AFTER_79 = xid(LOST, "119, pid=1, name=nvidia-smi, Timeout after 6s", "120, GSP task exception")
+THREE_LINES = says(
+    "NVRM: The NVIDIA GPU 0000:18:00.0",
+    "NVRM: (PCI ID: 10de:2901) installed in this system has",
+    "NVRM: fallen off the bus and is not responding to commands.",
+)
+TAKEN_BACK = xid("94, Contained", ASKS.format("0x0 (None)", DRAIN), ASKS.format(DRAIN, "0x0 (None)"))
+ASKS_NOTHING = xid("64, pid=7, name=x, Row Remapper Error", ASKS.format("0x1 (GPU Reset Required)", "0x0 (None)"))
+MEMORY_ERROR = xid(
+    "48, An uncorrectable double bit error (DBE) has been detected on GPU",
+    "171, Uncorrectable DRAM error in FBPA 3 subpartition 0",
+    "48, pid=4242, name=python3, An uncorrectable double bit error (DBE)",
+    "94, pid=4242, name=python3, Contained: CE User Channel (0x9)",
+    "63, Row Remapper: New row marked for remapping",
+    "45, pid=4242, name=python3, channel 0x00000008 caused by previous Xid 48",
+    "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
+)
+DATA = "20034, Data {0x50610002, 0x10100030}"
+SEVERITY = "20034, Severity 1 Engine instance 30 Sub-engine instance 00"
+UNTIMED = plant.set("kernel_log", "since_epoch_s", unread("missing", "no line has a time"))
+SLOW_SLOT = (
+    "pci 0000:e1:00.0: 31.504 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x4 link at "
+    "0000:e0:01.0 (capable of 63.012 Gb/s with 16.0 GT/s PCIe x4 link)"
+)
+CHANGED = outage(300.0, since_an_hour=True)
+HARMLESS = says(
+    "mlx5_core: Detected insufficient power on the PCIe slot (W).",
+    "mlx5_core: ACCESS_REG successful",
+    "mlx5_core 0000:d2:00.0: mlx5_cmd_out_err:838:(pid 91): ACCESS_REG(0x805) op_mod(0x1) failed",
+    "mlx5_core 0000:41:00.1: Port module event: module 1, Cable unplugged",
+)
 CASES = of("kernel_log.xid")(
     Case("31: a program's own fault", WARN, xid(MMU_FAULT)),
-    Case(
-        "63 at delivery", FAIL, xid("63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to activate.")
-    ),
+    Case("63 at delivery", FAIL, xid(REMAPPED)),
     Case("79 before this boot, at delivery", WARN, xid(LOST, ago_s=BEFORE_THIS_BOOT_S)),
     Case("94 at delivery", FAIL, xid("94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No")),
     Case("109 at delivery", FAIL, xid("109, pid=9, name=my job, Ch 8, errorString CTX SWITCH TIMEOUT")),
     Case("a code that nobody has told us", WARN, xid("999, pid=3, name=x, NVLink: FLA fault")),
     Case("45 alone at delivery", WARN, xid("45, pid=3, name=x, Ch 00000008")),
-    Case(
-        "45 and 43 after 31 are its consequences",
-        WARN,
-        xid(
-            "31, pid=7, name=a b, channel 0x00000008, MMU Fault",
-            "45, pid=7, name=a b, channel 0x00000008 caused by previous Xid 31",
-            "43, pid=7, name=a b, channel 0x00000008",
-        ),
-    ),
-    Case(
-        "119 and 120 of a lost GPU are its consequences",
-        FAIL,
-        xid(LOST, "119, pid=1, name=nvidia-smi, Timeout after 6s", "120, GSP task exception"),
-    ),
+    Case("45 and 43 after 31 are its consequences", WARN, AFTER_31),
+    Case("119 and 120 of a lost GPU are its consequences", FAIL, AFTER_79),
     Case("a MIG instance in a PCI domain of its own", FAIL, says(OF_A_MIG_INSTANCE)),
     Case("149 Nonfatal", WARN, xid("149, NETIR_BER_EVENT Nonfatal XC0 i0 Link 03 (0x00086226 0x00000001)")),
     Case("149 Fatal", FAIL, xid("149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6 0x00000000)")),
     Case("a lost GPU without an Xid", FAIL, says("NVRM: GPU 0000:29:00.0: GPU has fallen off the bus.")),
-    Case(
-        "a lost GPU in three lines",
-        FAIL,
-        says(
-            "NVRM: The NVIDIA GPU 0000:18:00.0",
-            "NVRM: (PCI ID: 10de:2901) installed in this system has",
-            "NVRM: fallen off the bus and is not responding to commands.",
-        ),
-    ),
+    Case("a lost GPU in three lines", FAIL, THREE_LINES),
     Case("an Xid line in a form that is not known", WARN, says("NVRM: Xid (PCI:garbled): fell")),
     Case("healthy: the driver says that it loads", PASS, says(DRIVER_LOADS)),
     Case("the log was not read", ERROR, fails("kernel_log", "denied", "/dev/kmsg: Operation not permitted")),
@@ -149,39 +164,13 @@ CASES += of("kernel_log.xid", profile=BOOTCHECK)(
     Case("110 before this boot", WARN, xid("110, SEC_FAULT", ago_s=BEFORE_THIS_BOOT_S)),
     Case("43 alone before a job", PASS, xid("43, pid=3, name=x, Ch 00000008")),
     Case("154 says what the driver wants", FAIL, xid("94, Contained", ASKS.format("0x0 (None)", DRAIN))),
-    Case(
-        "154 takes its wish back",
-        WARN,
-        xid("94, Contained", ASKS.format("0x0 (None)", DRAIN), ASKS.format(DRAIN, "0x0 (None)")),
-    ),
-    Case(
-        "a failed row remap that the driver asks nothing for",
-        FAIL,
-        xid("64, pid=7, name=x, Row Remapper Error", ASKS.format("0x1 (GPU Reset Required)", "0x0 (None)")),
-    ),
-    Case(
-        "a memory error with all that it brings: one root",
-        FAIL,
-        xid(
-            "48, An uncorrectable double bit error (DBE) has been detected on GPU",
-            "171, Uncorrectable DRAM error in FBPA 3 subpartition 0",
-            "48, pid=4242, name=python3, An uncorrectable double bit error (DBE)",
-            "94, pid=4242, name=python3, Contained: CE User Channel (0x9)",
-            "63, Row Remapper: New row marked for remapping",
-            "45, pid=4242, name=python3, channel 0x00000008 caused by previous Xid 48",
-            "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
-        ),
-    ),
+    Case("154 takes its wish back", WARN, TAKEN_BACK),
+    Case("a failed row remap that the driver asks nothing for", FAIL, ASKS_NOTHING),
+    Case("a memory error with all that it brings: one root", FAIL, MEMORY_ERROR),
     Case("154 alone", FAIL, xid("154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)")),
 )
 CASES += of("kernel_log.sxid")(
-    Case(
-        "fatal, with its lines of data",
-        FAIL,
-        sxid(
-            FATAL, "20034, Severity 1 Engine instance 30 Sub-engine instance 00", "20034, Data {0x50610002, 0x10100030}"
-        ),
-    ),
+    Case("fatal, with its lines of data", FAIL, sxid(FATAL, SEVERITY, DATA)),
     Case("non-fatal", WARN, sxid("12028, Non-fatal, Link 61 egress non-posted PRIV error (First)")),
     Case("fatal after the loss of a GPU", WARN, says(GPU + LOST, SWITCH + FATAL)),
     Case("fatal before this boot", PASS, sxid(FATAL, ago_s=BEFORE_THIS_BOOT_S), profile=BOOTCHECK),
@@ -196,9 +185,7 @@ CASES += of("kernel_log.reaches_back")(
     Case("lines of level error were left out", WARN, left_out("err", 12, ago_s=60.0)),
     Case("healthy: lines of an earlier boot were left out", PASS, left_out("network", 12, ago_s=BEFORE_THIS_BOOT_S)),
     Case("the kernel overwrote messages", WARN, lambda machine: machine.sections["kernel_log"].update(missed=3)),
-    Case(
-        "nobody knows how far", ERROR, plant.set("kernel_log", "since_epoch_s", unread("missing", "no line has a time"))
-    ),
+    Case("nobody knows how far", ERROR, UNTIMED),
 )
 CASES += of("kernel_log.gpu_driver")(
     Case("a GPU was not brought up", FAIL, says("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x26:0x56:1463)"))
@@ -211,14 +198,7 @@ CASES += of("kernel_log.pcie_bandwidth")(
     Case("one of eight NICs at half", FAIL, says(HALF)),
     Case("all eight NICs at half", WARN, every_rail_limited),
     Case("healthy: available, and not limited", PASS, says(NOT_LIMITED)),
-    Case(
-        "healthy: a disk in a slow slot",
-        PASS,
-        says(
-            "pci 0000:e1:00.0: 31.504 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x4 link at "
-            "0000:e0:01.0 (capable of 63.012 Gb/s with 16.0 GT/s PCIe x4 link)"
-        ),
-    ),
+    Case("healthy: a disk in a slow slot", PASS, says(SLOW_SLOT)),
     Case("the kernel does not know where the slow link is", FAIL, says(HALF.replace("0000:17:02.0", "<unknown>"))),
     Case("a line without the place of the link", FAIL, says(HALF.replace(" at 0000:17:02.0", ""))),
     Case("a wide device that is not there any more", FAIL, says(HALF.replace(NIC, "pci 0000:f1:00.0"))),
@@ -226,12 +206,7 @@ CASES += of("kernel_log.pcie_bandwidth")(
 )
 CASES += of("kernel_log.nic_flaps")(
     Case("one long outage", FAIL, outage(300.0), limits=OUTAGE),
-    Case(
-        "healthy: a cable that was changed before the last boot",
-        WARN,
-        outage(300.0, since_an_hour=True),
-        limits=OUTAGE,
-    ),
+    Case("healthy: a cable that was changed before the last boot", WARN, CHANGED, limits=OUTAGE),
     Case("one outage of 20 s", WARN, outage(20.0)),
     Case("without a limit", NOT_JUDGED, limits={"kernel.nic_flap_max": None}),
 )
@@ -249,16 +224,7 @@ CASES += of("kernel_log.nic_errors")(
     Case("the firmware stopped", FAIL, says(HEALTH_LOST), profile=BOOTCHECK),
     Case("a queue stands still", WARN, says(QUEUE_STANDS), profile=BOOTCHECK),
     Case("too little power", WARN, says(LITTLE_POWER)),
-    Case(
-        "healthy: refused registers, no watts, an unplugged cable",
-        PASS,
-        says(
-            "mlx5_core: Detected insufficient power on the PCIe slot (W).",
-            "mlx5_core: ACCESS_REG successful",
-            "mlx5_core 0000:d2:00.0: mlx5_cmd_out_err:838:(pid 91): ACCESS_REG(0x805) op_mod(0x1) failed",
-            "mlx5_core 0000:41:00.1: Port module event: module 1, Cable unplugged",
-        ),
-    ),
+    Case("healthy: refused registers, no watts, an unplugged cable", PASS, HARMLESS),
 )
 CASES += of("kernel_log.memory", profile=BOOTCHECK)(
     Case("the node ran out", WARN, says(OUT_OF_MEMORY)),

@@ -38,6 +38,7 @@ def corrupt(machine):
     machine.under_load(burn.NAME, change)
 
 
+AT_FIRST = plant.under_load(nccl.NAME, nccl.slower(0.8, ALL_REDUCE), *[lambda found: None] * 2)
 CASES = of("counters_log.link_downs")(
     Case("a link that goes down once", FAIL, plant.during_load(after.link_goes_down(6, "ibs6")))
 )
@@ -50,11 +51,7 @@ CASES += of("nccl.nvls")(Case("NVLS is off", FAIL, plant.under_load(nccl.NAME, n
 CASES += of("nccl.hang")(Case("a hang", FAIL, plant.under_load(nccl.NAME, nccl.hung)))
 CASES += of("nccl.all_reduce")(
     Case("no nccl-tests", ERROR, plant.under_load(nccl.NAME, nccl.no_tool)),
-    Case(
-        "healthy: disturbed at first, well twice more",
-        PASS,
-        plant.under_load(nccl.NAME, nccl.slower(0.8, ALL_REDUCE), *[lambda found: None] * 2),
-    ),
+    Case("healthy: disturbed at first, well twice more", PASS, AT_FIRST),
 )
 CASES += of("rdma_bandwidth.share_of_rate")(
     Case("a NIC at half of its rate", FAIL, plant.under_load(rdma.NAME, *[rdma.slower("mlx5_4", 196.4)] * 3))

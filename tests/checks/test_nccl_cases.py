@@ -82,15 +82,15 @@ def slow_and_unfinished(rans):
     ]
 
 
+UNCOUNTED = {**fault("wrong", "all_gather"), "layout": "2.9"}
+OLD_LAYOUT = {"layout": "2.9"}
+STORED = {"nccl.sendrecv_gb_per_s": 100.0}
+LARGEST = {"size_bytes": 8 << 30}
 CASES = of("nccl.data")(
     NcclCase("all right", PASS),
     NcclCase("wrong sums", FAIL, told=fault("wrong", "alltoall")),
-    NcclCase(
-        "wrong sums, told by a version that counts none", FAIL, told={**fault("wrong", "all_gather"), "layout": "2.9"}
-    ),
-    NcclCase(
-        "a deviation of 5e-07 is rounding, and in place is not compared for alltoall", PASS, told={"layout": "2.9"}
-    ),
+    NcclCase("wrong sums, told by a version that counts none", FAIL, told=UNCOUNTED),
+    NcclCase("a deviation of 5e-07 is rounding, and in place is not compared for alltoall", PASS, told=OLD_LAYOUT),
     NcclCase("a crash after the first size", ERROR, told=fault("crash", "sendrecv")),
     NcclCase("no tool", ERROR, change=no_tool),
 )
@@ -140,12 +140,7 @@ CASES += of("nccl.collectives")(
     NcclCase("no limit for sendrecv", NOT_JUDGED, limits={"derived.collectives_percent": None}),
     NcclCase("sendrecv by NVLink's rate", PASS),
     NcclCase("a slow sendrecv", FAIL, told={"busbw": {"sendrecv": 100.0}}),
-    NcclCase(
-        "as fast as its platform, and sendrecv as the site stored it",
-        PASS,
-        told={"size_bytes": 8 << 30},
-        limits={"nccl.sendrecv_gb_per_s": 100.0},
-    ),
+    NcclCase("as fast as its platform, and sendrecv as the site stored it", PASS, told=LARGEST, limits=STORED),
     NcclCase("a slow alltoall", FAIL, told={"busbw": {"alltoall": 150.0}}),
     NcclCase("a crash of one", ERROR, told=fault("crash", "sendrecv")),
 )
@@ -157,7 +152,7 @@ CASES += of("nccl.version")(
 )
 
 
-test_each_case = asserting(CASES, CASES)
+test_each_case = asserting(CASES)
 
 
 def launched(**told):

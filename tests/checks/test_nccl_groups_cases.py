@@ -65,16 +65,20 @@ ECC_ENDS_IT = replace(PAIR_HANGS_THERE[0], stdout=ECC_SAID, exit_code=2, timed_o
 FLEET_HANGS_TOGETHER = [*pairs(), hung(fleet(), searched="gpu01, gpu02, gpu03, gpu04 are bad together only")]
 
 
+WITH_ANOTHER = [*refused(), *(ran(what, nodes=("gpu01", "gpu03")) for what in WHATS)]
+SEEN_NOWHERE = [hung(ran("all_reduce"), blamed=("gpu02",))]
+WRONG_HERE = [ran("all_reduce", wrong=3, blamed=("gpu01",)), part("gpu01", "gpu03", good=("gpu03",), wrong=3)]
+WRONG_THERE = [*pairs(), fleet(wrong=3, blamed=("gpu04",)), part("gpu01", "gpu02")]
+SLOW_ALLTOALL = [*pairs(), fleet(), fleet("alltoall", busbw=30.0), EXCHANGES[1]]
+SLOW_BY_THIS = [*pairs(), fleet(busbw=200.0, blamed=("gpu01",))]
+SLOW_BY_ANOTHER = [*pairs(), fleet(busbw=200.0, blamed=("gpu04",))]
+ALL_SLOW = [*pairs(busbw=220.0), ran("all_reduce", nodes=("gpu01", "gpu03"), busbw=221.0)]
 CASES = of("nccl_groups.launch")(
     GroupCase("launched", PASS, pairs()),
     GroupCase("two builds of NCCL", WARN, [ran(what, builds=2) for what in WHATS]),
     GroupCase("no launcher", ERROR, refused()),
     GroupCase("no other node", SKIP, ALONE_RUN),
-    GroupCase(
-        "refused with one node, launched with another",
-        PASS,
-        [*refused(), *(ran(what, nodes=("gpu01", "gpu03")) for what in WHATS)],
-    ),
+    GroupCase("refused with one node, launched with another", PASS, WITH_ANOTHER),
 )
 
 CASES += of("nccl_groups.hang")(
@@ -83,9 +87,7 @@ CASES += of("nccl_groups.hang")(
     GroupCase("its neighbour hangs", PASS, PAIR_HANGS_THERE),
     GroupCase("the fleet hangs, and another node is named", PASS, FLEET_HANGS_THERE),
     GroupCase("the fleet hangs, and nobody is named", ERROR, FLEET_HANGS_TOGETHER),
-    GroupCase(
-        "another node is named, and this one was seen well nowhere", ERROR, [hung(ran("all_reduce"), blamed=("gpu02",))]
-    ),
+    GroupCase("another node is named, and this one was seen well nowhere", ERROR, SEEN_NOWHERE),
     GroupCase("two nodes and no third", FAIL, [hung(ran("all_reduce"))]),
     GroupCase("an ECC error on the other node ends the launch", PASS, [ECC_ENDS_IT, *PAIR_HANGS_THERE[1:]]),
     GroupCase("crashes", ERROR, BROKEN),
@@ -94,14 +96,8 @@ CASES += of("nccl_groups.hang")(
 
 CASES += of("nccl_groups.data")(
     GroupCase("right", PASS, pairs()),
-    GroupCase(
-        "wrong sums, with a good node too",
-        FAIL,
-        [ran("all_reduce", wrong=3, blamed=("gpu01",)), part("gpu01", "gpu03", good=("gpu03",), wrong=3)],
-    ),
-    GroupCase(
-        "wrong sums of another node", PASS, [*pairs(), fleet(wrong=3, blamed=("gpu04",)), part("gpu01", "gpu02")]
-    ),
+    GroupCase("wrong sums, with a good node too", FAIL, WRONG_HERE),
+    GroupCase("wrong sums of another node", PASS, WRONG_THERE),
     GroupCase("not launched", ERROR, refused()),
 )
 
@@ -126,19 +122,10 @@ CASES += of("nccl_groups.wide")(GroupCase("pairs only", SKIP, pairs()))
 CASES += of("nccl_groups.wide", limits=FAST)(
     GroupCase("the fleet is fast", PASS, [*pairs(), fleet(), *EXCHANGES]),
     GroupCase("alltoall over the fleet was not launched", ERROR, [*pairs(), fleet(), EXCHANGES[1]]),
-    GroupCase(
-        "the fleet is slow in alltoall alone",
-        FAIL,
-        [*pairs(), fleet(), fleet("alltoall", busbw=30.0), EXCHANGES[1]],
-        beside=OTHERS,
-    ),
+    GroupCase("the fleet is slow in alltoall alone", FAIL, SLOW_ALLTOALL, beside=OTHERS),
     GroupCase("the fleet is slow, and all its nodes are judged", FAIL, SLOW_FLEET, beside=OTHERS),
     GroupCase("the fleet is slow, and its other nodes are not judged", PASS, [*SLOW_FLEET, *EXCHANGES]),
-    GroupCase(
-        "the fleet is slow because of this node, and its other nodes are not judged",
-        FAIL,
-        [*pairs(), fleet(busbw=200.0, blamed=("gpu01",))],
-    ),
+    GroupCase("the fleet is slow because of this node, and its other nodes are not judged", FAIL, SLOW_BY_THIS),
     GroupCase("the fleet is slow, and fast without another node", PASS, SLOW_FLEET, again=[FLEET_WITHOUT]),
     GroupCase(
         "the rack is slow because of a node without which the fleet is fast",
@@ -146,12 +133,7 @@ CASES += of("nccl_groups.wide", limits=FAST)(
         [*pairs(), SLOW_RACK],
         again=[FLEET_WITHOUT],
     ),
-    GroupCase(
-        "the fleet is slow because of another node",
-        PASS,
-        SLOW_FLEET,
-        again=[*pairs(), fleet(busbw=200.0, blamed=("gpu04",))],
-    ),
+    GroupCase("the fleet is slow because of another node", PASS, SLOW_FLEET, again=SLOW_BY_ANOTHER),
     GroupCase("the fleet hangs", ERROR, [*pairs(), hung(fleet())]),
 )
 
@@ -161,11 +143,7 @@ CASES += of("nccl_groups.share_of_rate")(
 )
 CASES += of("nccl_groups.share_of_rate", limits=SHARED)(
     GroupCase("most of the rails", PASS, pairs()),
-    GroupCase(
-        "the wires are fast and NCCL is not (NVIDIA/nccl issue 2409)",
-        FAIL,
-        [*pairs(busbw=220.0), ran("all_reduce", nodes=("gpu01", "gpu03"), busbw=221.0)],
-    ),
+    GroupCase("the wires are fast and NCCL is not (NVIDIA/nccl issue 2409)", FAIL, ALL_SLOW),
     GroupCase("one slow pair, whose other node met nobody else", ERROR, pairs(busbw=220.0)),
     GroupCase("hangs", ERROR, PAIR_HANGS_HERE),
 )

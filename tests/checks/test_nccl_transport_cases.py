@@ -78,6 +78,8 @@ REFUSED = replace(ran(IB), stdout="", stderr="Permission denied (publickey).", e
 ALONE_RUN = Attempt(node="gpu01", alone="no other node takes part")
 ONE = {"one_domain": True}
 
+BY_SETTING = ran(SOCKET, settings="NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=eno1")
+MUTE = "{host}:5117:5117 [0] NCCL INFO Using network IB\n"
 CASES = of("nccl_groups.transport")(
     GroupCase("over InfiniBand", PASS, [ran(IB)]),
     GroupCase(
@@ -90,9 +92,7 @@ CASES = of("nccl_groups.transport")(
     GroupCase("under another name", FAIL, under_another_name(SOCKET)),
     GroupCase("sockets once, in the first of two attempts", FAIL, [ran(SOCKET)], [ran(IB)]),
     GroupCase("the other node goes over sockets", PASS, [ran(IB, SOCKET)]),
-    GroupCase(
-        "sockets are what the site asks for", SKIP, [ran(SOCKET, settings="NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=eno1")]
-    ),
+    GroupCase("sockets are what the site asks for", SKIP, [BY_SETTING]),
     GroupCase("a node without RDMA", SKIP, [ran(SOCKET)], machine=no_rdma()),
     GroupCase("NCCL says nothing", ERROR, [ran("")]),
     GroupCase("recorded before NCCL was asked", SKIP, [not_asked(ran(SOCKET))]),
@@ -102,9 +102,7 @@ CASES = of("nccl_groups.transport")(
 CASES += of("nccl_groups.nvlink_between")(
     GroupCase("two trays over NVLink", PASS, [ran(NVLINK, **ONE)]),
     GroupCase("two trays of one domain over the network", FAIL, [ran(IB, **ONE)]),
-    GroupCase(
-        "an NCCL that says nothing of it", ERROR, [ran("{host}:5117:5117 [0] NCCL INFO Using network IB\n", **ONE)]
-    ),
+    GroupCase("an NCCL that says nothing of it", ERROR, [ran(MUTE, **ONE)]),
     GroupCase("trays of two domains, or no NVLink between nodes", SKIP, [ran(IB)]),
     GroupCase("the site measures without it", SKIP, [ran(IB, settings="NCCL_MNNVL_ENABLE=0", **ONE)]),
 )

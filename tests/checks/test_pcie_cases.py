@@ -115,30 +115,23 @@ def counters_kept_by_firmware(machine):
             device[f"aer_dev_{kind}"] = ABSENT
 
 
+OLDER_SWITCH = at_16(UPLINK, "max_link_speed", UPLINK, "current_link_speed", ROOT, "current_link_speed")
+SPEED_UNREAD = plant.set_pci(UPLINK, "current_link_speed", unread("denied", "current_link_speed"))
+NO_ACS = unread("not supported", "no ACS capability")
+ACS_AT_ROOT = plant.set_pci(ROOT, "acs", "001d")
+VIRTUAL_FUNCTION = both(nic(0, "current_link_width", "0"), nic(0, "max_link_width", "0"))
+ALL_IDLE = both(*(gpu_link(index, speed_gts="2.5") for index in range(8)))
+AT_WORK = both(gpu_link(1, speed_gts="2.5"), plant.set_gpu(1, "utilization_percent", 97))
 CASES = of("pcie.bridge_speed")(
     Case("every bridge at half its generation", FAIL, every_bridge_at("8.0")),
     Case("one uplink at Gen1", FAIL, plant.set_pci(UPLINK, "current_link_speed", "2.5 GT/s PCIe")),
-    Case(
-        "healthy: a switch of an older generation below a newer root port",
-        PASS,
-        at_16(UPLINK, "max_link_speed", UPLINK, "current_link_speed", ROOT, "current_link_speed"),
-    ),
+    Case("healthy: a switch of an older generation below a newer root port", PASS, OLDER_SWITCH),
     Case("healthy: idle GPUs alone below the switches", SKIP, uplinks_above_idle_gpus_alone),
-    Case(
-        "a bridge whose speed was not read",
-        ERROR,
-        plant.set_pci(UPLINK, "current_link_speed", unread("denied", "current_link_speed")),
-    ),
+    Case("a bridge whose speed was not read", ERROR, SPEED_UNREAD),
 )
 CASES += of("pcie.acs")(
-    Case(
-        "healthy: bridges without ACS", PASS, plant.set_pci(PORT, "acs", unread("not supported", "no ACS capability"))
-    ),
-    Case(
-        "healthy: ACS at a root port, which all traffic of its switch stays below",
-        PASS,
-        plant.set_pci(ROOT, "acs", "001d"),
-    ),
+    Case("healthy: bridges without ACS", PASS, plant.set_pci(PORT, "acs", NO_ACS)),
+    Case("healthy: ACS at a root port, which all traffic of its switch stays below", PASS, ACS_AT_ROOT),
     Case("ACS on everywhere", FAIL, acs_everywhere),
     Case("ACS on everywhere, before a job", WARN, acs_everywhere, profile=Profile.BOOTCHECK),
     Case("ACS in a virtual machine", SKIP, both(acs_everywhere, IN_VM)),
@@ -157,11 +150,7 @@ CASES += of("pcie.link_width")(
     Case("a width that no link has", ERROR, gpu(3, "current_link_width", "999999")),
     Case("a GPU that states no highest width", ERROR, gpu(3, "max_link_width", "0")),
     Case("healthy: a management NIC at x1 of x2", PASS, management_nic_at_x1),
-    Case(
-        "healthy: a virtual function has no link of its own",
-        PASS,
-        both(nic(0, "current_link_width", "0"), nic(0, "max_link_width", "0")),
-    ),
+    Case("healthy: a virtual function has no link of its own", PASS, VIRTUAL_FUNCTION),
     Case("the width was not read", ERROR, gpu(0, "current_link_width", DENIED)),
     Case("PCIe was not read", ERROR, fails("pci", "timeout", "10 s")),
 )
@@ -182,17 +171,8 @@ CASES += of("pcie.bridge_width")(
 CASES += of("pcie.link_speed")(
     Case("the highest speed of an idle GPU was not read", ERROR, gpu(3, "max_link_speed", "garbage")),
     Case("a kernel that has no name for the device's speed (64 GT/s)", ERROR, gpu(3, "max_link_speed", "Unknown")),
-    Case(
-        "healthy: idle GPUs at 2.5 GT/s",
-        PASS,
-        both(*(gpu_link(index, speed_gts="2.5") for index in range(8))),
-        machine=L40S,
-    ),
-    Case(
-        "a GPU at work at 2.5 GT/s",
-        FAIL,
-        both(gpu_link(1, speed_gts="2.5"), plant.set_gpu(1, "utilization_percent", 97)),
-    ),
+    Case("healthy: idle GPUs at 2.5 GT/s", PASS, ALL_IDLE, machine=L40S),
+    Case("a GPU at work at 2.5 GT/s", FAIL, AT_WORK),
     Case("a GPU at its highest clock at 2.5 GT/s", FAIL, both(gpu_link(1, speed_gts="2.5"), *FULL_CLOCK)),
     Case("a NIC at 8 GT/s", FAIL, nic_link(1, speed_gts="8.0")),
     Case("a Gen5 NIC in a Gen4 slot", WARN, nic_in_a_gen4_slot),

@@ -139,15 +139,11 @@ def test_the_line_says_what_failed(line, verdict, words):
     assert words in message
 
 
+LONG_AGO = said((90 * H, fault(1, "appa")), (80 * H, fault(2, "appb")))
 CASES = of("kernel_log.xid")(
     Case("two programs on one GPU, at delivery", FAIL, SUSPECT["two programs"]),
     Case("two programs on one GPU, before a job", WARN, SUSPECT["two programs"], profile=Profile.BOOTCHECK),
     Case("one program on one GPU", WARN, OF_THE_JOB["one script three times"]),
-    Case(
-        "two programs long ago",
-        PASS,
-        said((90 * H, fault(1, "appa")), (80 * H, fault(2, "appb"))),
-        profile=Profile.BOOTCHECK,
-    ),
+    Case("two programs long ago", PASS, LONG_AGO, profile=Profile.BOOTCHECK),
 )
 test_cases = asserting(CASES)

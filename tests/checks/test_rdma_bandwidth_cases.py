@@ -195,18 +195,31 @@ NEAR = {"client_near": "NUMA node 0", "server_near": "NUMA node 1"}
 BY_RULE = MissingRail("mlx5_7", STORAGE.reason, STORAGE.next_step, by_rule=True)
 WITHOUT_3 = [device for device in RAILS if device != "mlx5_3"]
 
+DOWN = both(port_of_3("state", "1: DOWN"), port_of_3("phys_state", "2: Polling"))
+BUT_3 = kept(lambda _, device: device in WITHOUT_3, rails=WITHOUT_3)
+BUT_STORAGE = kept(lambda _, device: device != "mlx5_7", rails=RAILS[:7], missing=[BY_RULE])
+FAR_SERVER = slow(300.25, server_unbound=UNPLACED)
+ALL_BELOW = dict.fromkeys(PARTNERS, 371.75)
+LATE = slow(2.35, "gpu02", tool="ib_write_lat")
+NO_LATENCY = {"rdma.write_latency_us": None}
+SDR = port_of_3("rate", "0.004 Gb/sec (1X SDR)")
+SLOW_NEAR = both(FAR_SERVER, slow(299.25, "gpu04", **NEAR))
+AT_HDR = both(slow(195.5), slow(194.5, tool=READ))
+FAR_ONE_WAY = one_way(client_unbound=UNPLACED, server_unbound=UNPLACED)
+SENDS_LESS = one_way(gbps=365.0)
+TWO_RAILS = slow_rails(mlx5_3=(5, 6, 7), mlx5_1=(5, 6, 8))
+UNREACHED = with_inside(stderr=" Failed to modify QP 17 to RTR\n")
+RECEIVES = one_way(peer_best_way=391.5)
+JUST_LOW = slow(379.5, "gpu03")
+FAR_AT_ONCE = at_once(512.5, client_unbound=UNPLACED)
+NO_MEMORY = at_once(0.0, value=None, stderr=" Couldn't allocate MR\n")
 CASES = of(COMPLETE)(
     LinkCase("every rail", PASS),
     LinkCase("a rail without a number", ERROR, without()),
     LinkCase("a rail without a GID", ERROR, attempts=left_out),
     LinkCase("every partner of a rail lacks something", ERROR, broken(**LOSES_PEER)),
     LinkCase("healthy: one partner of three was lost", PASS, broken("gpu02", **LOSES_PEER)),
-    LinkCase(
-        "healthy: a rail that is down",
-        PASS,
-        machine=both(port_of_3("state", "1: DOWN"), port_of_3("phys_state", "2: Polling")),
-        attempts=kept(lambda _, device: device in WITHOUT_3, rails=WITHOUT_3),
-    ),
+    LinkCase("healthy: a rail that is down", PASS, machine=DOWN, attempts=BUT_3),
     LinkCase(
         "a node that was lost after its first partner",
         ERROR,
@@ -215,11 +228,7 @@ CASES = of(COMPLETE)(
     ),
     LinkCase("a node alone", PASS, attempts=alone),
     LinkCase("no perftest", ERROR, attempts=lambda links: [not_begun(NO_TOOL)]),
-    LinkCase(
-        "healthy: storage NICs are left out by rule, and named",
-        PASS,
-        attempts=kept(lambda _, device: device != "mlx5_7", rails=RAILS[:7], missing=[BY_RULE]),
-    ),
+    LinkCase("healthy: storage NICs are left out by rule, and named", PASS, attempts=BUT_STORAGE),
     LinkCase("healthy: nobody knows where the NIC is, and it is fast", PASS, fast_wherever),
 )
 # write and read
@@ -236,17 +245,8 @@ CASES += of(WRITE_RATE)(
         slow(391.5),
         machine=both(BOND, HDR),
     ),
-    LinkCase(
-        "known false alarm: the programs of the partners may have run on the other socket",
-        ERROR,
-        slow(300.25, server_unbound=UNPLACED),
-    ),
-    LinkCase(
-        "below its limit on every node of the run",
-        FAIL,
-        slow(371.5, peer_best=371.75),
-        fleet=dict.fromkeys(PARTNERS, 371.75),
-    ),
+    LinkCase("known false alarm: the programs of the partners may have run on the other socket", ERROR, FAR_SERVER),
+    LinkCase("below its limit on every node of the run", FAIL, slow(371.5, peer_best=371.75), fleet=ALL_BELOW),
     LinkCase("beside one partner alone it proves nothing", ERROR, attempts=of_two_alone),
 )
 CASES += of("rdma_bandwidth.read")(
@@ -262,29 +262,15 @@ CASES += of("rdma_bandwidth.latency")(
     LinkCase("a node alone", SKIP, attempts=alone),
 )
 CASES += of("rdma_bandwidth.latency", fleet=dict.fromkeys(NINE, 1.68))(
-    LinkCase(
-        "a NIC that is late beside the same rail of the others, while its neighbours are not",
-        FAIL,
-        slow(2.35, "gpu02", tool="ib_write_lat"),
-    ),
+    LinkCase("a NIC that is late beside the same rail of the others, while its neighbours are not", FAIL, LATE),
     LinkCase("known false alarm: a node on a leaf of its own, late with all rails alike", WARN, further_away(1.4)),
-    LinkCase(
-        "a node whose rails are all later than a switch explains",
-        FAIL,
-        further_away(2.2),
-        limits={"rdma.write_latency_us": None},
-    ),
+    LinkCase("a node whose rails are all later than a switch explains", FAIL, further_away(2.2), limits=NO_LATENCY),
 )
 # the share of the link's own rate
 CASES += of(SHARE_OF_RATE)(
     LinkCase("healthy", PASS),
     LinkCase("far below its own rate", FAIL, slow(212.5)),
-    LinkCase(
-        "healthy: far below 0.01 Gb/s, where that is enough",
-        PASS,
-        slow(0.00374),
-        machine=port_of_3("rate", "0.004 Gb/sec (1X SDR)"),
-    ),
+    LinkCase("healthy: far below 0.01 Gb/s, where that is enough", PASS, slow(0.00374), machine=SDR),
     LinkCase("known false alarm: of two nodes alone nobody can tell which end is slow", ERROR, attempts=of_two_alone),
     LinkCase("known false alarm: a bond carries what one of its ports does", ERROR, slow(195.5), machine=BOND),
     LinkCase("a bond carries less than one of its ports does", FAIL, slow(120.5), machine=BOND),
@@ -293,11 +279,7 @@ CASES += of(SHARE_OF_RATE)(
         ERROR,
         slow(300.25, client_unbound=UNPLACED),
     ),
-    LinkCase(
-        "slow near its NIC with one partner, and with the others who knows where",
-        FAIL,
-        both(slow(300.25, server_unbound=UNPLACED), slow(299.25, "gpu04", **NEAR)),
-    ),
+    LinkCase("slow near its NIC with one partner, and with the others who knows where", FAIL, SLOW_NEAR),
     LinkCase("slow on every node of the run", FAIL, slow(198.25, peer_best=198.5), fleet=SLOW_ALIKE),
     LinkCase(
         "known false alarm: all partners happen to be slow, another node of the run is not",
@@ -312,32 +294,17 @@ CASES += of(SHARE_OF_RATE)(
         fleet=dict.fromkeys(PARTNERS[:2], 198.5),
     ),
     LinkCase("the rate was not read", ERROR, machine=port_of_3("rate", unread("failed", "EIO"))),
-    LinkCase(
-        "healthy: a link that trained slower carries what it can",
-        PASS,
-        both(slow(195.5), slow(194.5, tool=READ)),
-        machine=HDR,
-    ),
+    LinkCase("healthy: a link that trained slower carries what it can", PASS, AT_HDR, machine=HDR),
     LinkCase("a site without the share", NOT_JUDGED, limits={"rdma.share_of_rate_percent": None}),
 )
 CASES += of(BOTH_WAYS)(
-    LinkCase(
-        "known false alarm: slow in one direction, from the other socket perhaps",
-        ERROR,
-        one_way(client_unbound=UNPLACED, server_unbound=UNPLACED),
-    ),
+    LinkCase("known false alarm: slow in one direction, from the other socket perhaps", ERROR, FAR_ONE_WAY),
     LinkCase("healthy", PASS),
     LinkCase("a rail that sends slowly to all, whoever is the client", FAIL, one_way()),
     LinkCase("healthy: a partner that receives slowly", PASS, one_way("gpu03")),
     LinkCase("healthy: slow both ways, which the other checks say", PASS, both(slow(98.5), slow(98.5, tool=READ))),
     LinkCase("one partner alone", ERROR, attempts=lambda links: [attempt(of_two_one_way(), partners=1)]),
-    LinkCase(
-        "sends 7 % less than the other nodes, within every limit",
-        FAIL,
-        one_way(gbps=365.0),
-        limits=FREE,
-        fleet=GOOD_NINE,
-    ),
+    LinkCase("sends 7 % less than the other nodes, within every limit", FAIL, SENDS_LESS, limits=FREE, fleet=GOOD_NINE),
     LinkCase("a node alone", SKIP, attempts=alone),
     LinkCase("no limit", NOT_JUDGED, limits=FREE | {"rdma.share_of_rate_percent": None}),
 )
@@ -349,12 +316,7 @@ CASES += of("rdma_bandwidth.rails")(
 CASES += of("rdma_bandwidth.rails", fleet=GOOD_NINE)(
     LinkCase("healthy", PASS),
     LinkCase("known false alarm: one slow NIC is no slow rail", PASS, slow(212.5)),
-    LinkCase(
-        "known false alarm: four slow NICs, and as many of another rail",
-        PASS,
-        slow(212.5),
-        slow_rails=slow_rails(mlx5_3=(5, 6, 7), mlx5_1=(5, 6, 8)),
-    ),
+    LinkCase("known false alarm: four slow NICs, and as many of another rail", PASS, slow(212.5), slow_rails=TWO_RAILS),
     LinkCase("the NICs behind one leaf", FAIL, slow(212.5), slow_rails=slow_rails(mlx5_3=(5, 6, 7))),
     LinkCase(
         "a rail that is 5 % slow on all nodes, which no comparison of the same rail sees",
@@ -373,12 +335,7 @@ CASES += of("rdma_bandwidth.errors")(
     LinkCase("healthy: one partner hangs, nothing is known of it", PASS, broken("gpu03", peer_best=None, **LOST)),
     LinkCase("only partners that are bad themselves", ERROR, broken(peer_best=None, peer_failed=True, **LOST)),
     LinkCase("healthy: the partner had no perftest", PASS, broken("gpu02", cannot="gpu02: no ib_write_bw")),
-    LinkCase(
-        "a node alone whose NICs do not reach each other",
-        ERROR,
-        dict.clear,
-        attempts=with_inside(stderr=" Failed to modify QP 17 to RTR\n"),
-    ),
+    LinkCase("a node alone whose NICs do not reach each other", ERROR, dict.clear, attempts=UNREACHED),
     LinkCase(
         "healthy: rails that do not reach each other inside the node, and are well with other nodes",
         PASS,
@@ -392,14 +349,8 @@ CASES += of("rdma_bandwidth.path")(
     LinkCase("healthy", PASS),
     LinkCase("a slow path", WARN, slow(98.5, "gpu03")),
     LinkCase("healthy: a slow partner", PASS, slow(98.5, "gpu03", peer_best=99.25)),
-    LinkCase(
-        "healthy: a NIC that sends slowly to all is no path, though it receives well",
-        PASS,
-        one_way(peer_best_way=391.5),
-    ),
-    LinkCase(
-        "healthy: just below the limit with one partner, and just above it with others", PASS, slow(379.5, "gpu03")
-    ),
+    LinkCase("healthy: a NIC that sends slowly to all is no path, though it receives well", PASS, RECEIVES),
+    LinkCase("healthy: just below the limit with one partner, and just above it with others", PASS, JUST_LOW),
     LinkCase("slow with all: the NIC, which is not the path's", PASS, slow(98.5)),
     LinkCase("a node alone", SKIP, attempts=alone),
     LinkCase("no perftest", ERROR, attempts=lambda links: [not_begun(NO_TOOL)]),
@@ -419,12 +370,8 @@ CASES += of("rdma_bandwidth.inside")(
 CASES += of("rdma_bandwidth.both_at_once")(
     LinkCase("healthy", PASS, at_once(774.5)),
     LinkCase("no more in both directions than in one", FAIL, at_once(412.5)),
-    LinkCase(
-        "known false alarm: perftest may have run on the other socket", ERROR, at_once(512.5, client_unbound=UNPLACED)
-    ),
-    LinkCase(
-        "perftest could not register its memory", ERROR, at_once(0.0, value=None, stderr=" Couldn't allocate MR\n")
-    ),
+    LinkCase("known false alarm: perftest may have run on the other socket", ERROR, FAR_AT_ONCE),
+    LinkCase("perftest could not register its memory", ERROR, NO_MEMORY),
     LinkCase("not part of a nightly run", SKIP),
     LinkCase("no other node", SKIP, dict.clear, attempts=alone),
 )

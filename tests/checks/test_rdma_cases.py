@@ -72,6 +72,9 @@ def no_nic_at_all(machine):
     machine.sections["pci"] = [device for device in machine.sections["pci"] if device["vendor"] != "0x15b3"]
 
 
+ONE_LANE = rate("mlx5_2", "50 Gb/sec (1X HDR)")
+BOND = rate("mlx5_bond_0", "100 Gb/sec (2X HDR)")
+DOWN_UNKNOWN = both(plant.set_port("mlx5_1", 1, "netdev", ""), plant.set_port("mlx5_1", 1, "state", "1: DOWN"))
 CASES = of("rdma.rails")(
     Case("all eight", PASS, limits=EIGHT),
     Case("one adapter is gone", FAIL, without("mlx5_4"), limits=EIGHT),
@@ -100,16 +103,8 @@ CASES += of("rdma.port_state")(
 CASES += of("rdma.port_rate")(
     Case("all at the rate", PASS, limits=NDR),
     Case("one fell back to HDR", FAIL, rate("mlx5_4", "200 Gb/sec (4X HDR)"), limits=NDR),
-    Case(
-        "one differs from its peers, without a limit",
-        FAIL,
-        rate("mlx5_2", "50 Gb/sec (1X HDR)"),
-        machine=L40S,
-        limits=ANY_RATE,
-    ),
-    Case(
-        "healthy: the bond of two lanes has another rate", PASS, rate("mlx5_bond_0", "100 Gb/sec (2X HDR)"), limits=NDR
-    ),
+    Case("one differs from its peers, without a limit", FAIL, ONE_LANE, machine=L40S, limits=ANY_RATE),
+    Case("healthy: the bond of two lanes has another rate", PASS, BOND, limits=NDR),
     Case("the rate was not read", ERROR, rate("mlx5_2", "fast"), limits=NDR),
     Case("no adapter at all", SKIP, no_nic_at_all, limits=ANY_RATE),
     Case("every rail has another rate, and no limit", NOT_JUDGED, every_rail_unlike, limits=ANY_RATE),
@@ -140,12 +135,7 @@ CASES += of("rdma.mtu")(
     Case("one was not read", ERROR, plant.set_netdev("ens2np0", "mtu", unread("failed", "EIO")), machine=L40S),
     Case("one whose network device is not known", ERROR, plant.set_port("mlx5_1", 1, "netdev", ""), machine=L40S),
     Case("one is a bond", NOT_JUDGED, plant.set_port("mlx5_1", 1, "netdev", "bond0"), machine=L40S),
-    Case(
-        "one is down, its network device not known: rdma.port_state says so",
-        PASS,
-        both(plant.set_port("mlx5_1", 1, "netdev", ""), plant.set_port("mlx5_1", 1, "state", "1: DOWN")),
-        machine=L40S,
-    ),
+    Case("one is down, its network device not known: rdma.port_state says so", PASS, DOWN_UNKNOWN, machine=L40S),
     Case("no network device is known", ERROR, no_network_device_at_all, machine=L40S),
     Case("none is in service", SKIP, no_network_device_and_all_down, machine=L40S),
 )

@@ -1,6 +1,5 @@
-"""Real lspci, RDMA and fabric manager outputs that a check speaks to, and the list of those that none does."""
+"""Real lspci and RDMA outputs, judged as their truth says."""
 
-import csv
 import re
 from dataclasses import replace
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 from fleet.machine import Machine, facts_of
 from support import lspci
-from support.corpus import NOT_JUDGED, corpus, corpus_folder
+from support.corpus import corpus
 from support.judging import baseline_of, judge_one
 
 from nodegate import suite
@@ -21,13 +20,11 @@ from nodegate.profile import Profile
 from nodegate.records.finding import Limit
 from nodegate.records.verdict import Verdict
 
-# Recordings that a test in another file judges.
-ELSEWHERE = {
-    "rdma/gpud_sysfs_h100_*": "tests/checks/test_recorded_nodes_corpus.py",
-    "rdma/gcm_link_flaps_syslog.txt": "tests/golden/real_logs.txt",
-    "fabricmanager/gpud_*": "tests/checks/test_fabric_log_cases.py",
-}
-KINDS = ("nvidia-smi", "nvidia-smi-xml", "lspci", "rdma", "fabricmanager")
+REAL = "gpud_sysfs_h100_"
+REAL_ADAPTERS = (
+    *("gpud_sysfs_h100_mlx5_0", "gpud_sysfs_h100_mlx5_1", "gpud_sysfs_h100_mlx5_4"),
+    "gpud_sysfs_h100_mlx5_bond_0",
+)
 LINK_CHECKS = ("pcie.link_width", "pcie.bridge_width", "pcie.link_speed", "pcie.devices_answer")
 
 
@@ -186,8 +183,7 @@ def adapter_of(text):
 def real_node():
     """A node with the adapters of a real H100 node: three rails and the bond of a BlueField-3."""
     machine = Machine.hgx_h100()
-    names = ("mlx5_0", "mlx5_1", "mlx5_4", "mlx5_bond_0")
-    adapters = {name: adapter_of(corpus(f"rdma/gpud_sysfs_h100_{name}.txt")) for name in names}
+    adapters = {name.removeprefix(REAL): adapter_of(corpus(f"rdma/{name}.txt")) for name in REAL_ADAPTERS}
     for number, adapter in enumerate(adapters.values()):
         adapter["pci"] = f"0000:{0x1A + number:02x}:00.0"
     machine.sections["infiniband"] = adapters
@@ -220,26 +216,3 @@ def test_the_management_function_of_a_cloud_is_no_slow_rail():
         record = judge_one(check, machine, baseline=limits)
         assert record.verdict is Verdict.PASS, record.message
         assert not any("mlx5_an0" in finding.part.label for finding in record.findings)
-
-
-# The whole
-
-
-def test_every_recording_of_these_kinds_is_judged_or_said_not_to_be(request):
-    corpus("index.csv")
-    with (corpus_folder() / "index.csv").open(encoding="utf-8", newline="") as file:
-        files = {row["file"] for row in csv.DictReader(file) if row["kind"] in KINDS}
-    root = request.config.rootpath
-    here = "".join(
-        (root / "tests" / "checks" / name).read_text("utf-8")
-        for name in ("test_smi_corpus.py", "test_recorded_nodes_corpus.py")
-    )
-    tests = re.sub(r"ELSEWHERE = \{.*?\n\}", "", here, flags=re.DOTALL)
-    unnamed = {path for path in files if path.split("/")[1] not in tests and path.split("/")[1][:-4] not in tests}
-    for pattern, test_file in ELSEWHERE.items():
-        stem = pattern.split("/")[1].removesuffix("*")
-        assert stem in (root / test_file).read_text("utf-8"), f"{test_file} no longer judges {pattern}"
-        unnamed = {path for path in unnamed if not path.startswith(pattern.removesuffix("*"))}
-    not_judged = {path: why for path, why in NOT_JUDGED.items() if path in files}
-    assert unnamed == set(not_judged)
-    request.node.user_properties.extend(("corpus not judged", f"{path}: {why}") for path, why in not_judged.items())

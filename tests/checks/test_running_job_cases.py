@@ -111,7 +111,7 @@ CASES += of("power.draw", profile=Profile.TROUBLESHOOT)(
 )
 
 
-test_a_running_job = asserting(CASES, CASES)
+test_a_running_job = asserting(CASES)
 
 
 @pytest.mark.parametrize("profile", [Profile.BOOTCHECK, Profile.DELIVERY])

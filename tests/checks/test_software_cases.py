@@ -76,43 +76,36 @@ def library(machine, name, path):
     machine.sections["software"]["libraries"] = {name: path}
 
 
+NO_GDRDRV = both(tools(gdrdrv=""), without_module("gdrdrv"))
+GCC = tools(gcc="/usr/bin/gcc")
+AN_OLDER_PROBE = tools(libcudnn9="")
+LIBCURL = library("curl", CURL)
+CUDA_UNREAD = plant.set("software", "cuda", unread("timeout", "5 s"))
+EXACT = nccl_conf("NCCL_IB_HCA==mlx5_0:1,mlx5_1:1")
+ANOTHER_BOARD = nccl_conf(f"NCCL_IB_HCA={SEVEN},mlx5_12", "NCCL_SOCKET_IFNAME=eno1")
+ONE_UNKNOWN = nccl_conf("NCCL_IB_HCA=mlx5_0,mlx5_12")
+FOUR = nccl_conf("NCCL_IB_HCA=mlx5_0,mlx5_1,mlx5_2,mlx5_3")
+NO_MNNVL = nccl_conf("NCCL_MNNVL_ENABLE=0")
+BLOCKING = plant.set("environment", "variables", {"CUDA_LAUNCH_BLOCKING": "1"})
+SERIAL_UNREAD = plant.set("system", "dmi.product_serial", unread("denied", "product_serial"))
 CASES = of("software.required")(
     Case("a kernel module", PASS, tools(gdrdrv=""), expected={"require": ["gdrdrv"]}),
-    Case(
-        "a kernel module that is not loaded",
-        FAIL,
-        both(tools(gdrdrv=""), without_module("gdrdrv")),
-        expected={"require": ["gdrdrv"]},
-    ),
-    Case(
-        "a program beside those that are always looked for",
-        PASS,
-        tools(gcc="/usr/bin/gcc"),
-        expected={"require": ["gcc"]},
-    ),
+    Case("a kernel module that is not loaded", FAIL, NO_GDRDRV, expected={"require": ["gdrdrv"]}),
+    Case("a program beside those that are always looked for", PASS, GCC, expected={"require": ["gcc"]}),
     Case("a program that is not there", FAIL, tools(conda=""), expected={"require": ["conda"]}),
     *(
         Case(f"{name} is there as a library", PASS, library(name, CUDNN), expected={"require": [name]})
         for name in ("cudnn", "libcudnn9", "libcudnn.so.9")
     ),
     Case("a library that is not where libraries are", ERROR, library("cudnn", ""), expected={"require": ["cudnn"]}),
-    Case(
-        "a library of which an older probe did not ask", ERROR, tools(libcudnn9=""), expected={"require": ["libcudnn9"]}
-    ),
+    Case("a library of which an older probe did not ask", ERROR, AN_OLDER_PROBE, expected={"require": ["libcudnn9"]}),
     Case("no NCCL where libraries are", ERROR, plant.set("software", "nccl", []), expected={"require": ["nccl"]}),
-    Case(
-        "a library of the name of a program is no program", FAIL, library("curl", CURL), expected={"require": ["curl"]}
-    ),
+    Case("a library of the name of a program is no program", FAIL, LIBCURL, expected={"require": ["curl"]}),
     Case("a program that nobody looked for", ERROR, expected={"require": ["ninja"]}),
     Case("asked for and there", PASS, expected={"require": ["cuda", "nvcc", "srun", "nccl"]}),
     Case("asked for and not there", FAIL, expected={"require": ["cuda", "docker"]}),
     Case("the toolkit is too old", FAIL, limits={"software.cuda_version_min": "12.8"}, expected={"require": "cuda"}),
-    Case(
-        "the toolkit's folder was not read",
-        ERROR,
-        plant.set("software", "cuda", unread("timeout", "5 s")),
-        expected={"require": "cuda"},
-    ),
+    Case("the toolkit's folder was not read", ERROR, CUDA_UNREAD, expected={"require": "cuda"}),
 )
 CASES += of("software.driver_loaded")(
     Case("not loaded", FAIL, unload),
@@ -158,57 +151,29 @@ CASES += of("software.nccl_settings")(
     Case("healthy: a bond, which the probe does not list", PASS, nccl_conf("NCCL_SOCKET_IFNAME=bond0")),
     Case("healthy: all but some", PASS, nccl_conf("NCCL_SOCKET_IFNAME=^docker,lo")),
     Case("an adapter of another machine", FAIL, nccl_conf("NCCL_IB_HCA=mlx4")),
-    Case(
-        "healthy: adapters by exact name and port",
-        PASS,
-        nccl_conf("NCCL_IB_HCA==mlx5_0:1,mlx5_1:1"),
-        limits={"rdma.rails": 2},
-    ),
+    Case("healthy: adapters by exact name and port", PASS, EXACT, limits={"rdma.rails": 2}),
     Case("healthy: all adapters but the bond", PASS, nccl_conf("NCCL_IB_HCA=^mlx5_bond_0")),
-    Case(
-        "one adapter of the list is another board's",
-        FAIL,
-        nccl_conf(f"NCCL_IB_HCA={SEVEN},mlx5_12", "NCCL_SOCKET_IFNAME=eno1"),
-    ),
+    Case("one adapter of the list is another board's", FAIL, ANOTHER_BOARD),
     Case("before a job: a rail is left out", WARN, nccl_conf(f"NCCL_IB_HCA={SEVEN}"), profile=Profile.BOOTCHECK),
     Case("one of eight rails", FAIL, nccl_conf("NCCL_IB_HCA=mlx5_0")),
     Case("a rail that is taken out", FAIL, nccl_conf("NCCL_IB_HCA=^mlx5_3")),
     Case("one port that is not there", FAIL, nccl_conf(f"NCCL_IB_HCA=={SEVEN},mlx5_7:2")),
     Case("all rails, and one more that is not there", WARN, nccl_conf(f"NCCL_IB_HCA={SEVEN},mlx5_7,mlx5_12")),
-    Case(
-        "a name that is not there, of a platform without a number of rails",
-        WARN,
-        nccl_conf("NCCL_IB_HCA=mlx5_0,mlx5_12"),
-        machine=L40S,
-    ),
+    Case("a name that is not there, of a platform without a number of rails", WARN, ONE_UNKNOWN, machine=L40S),
     Case("healthy: all rails by name", PASS, nccl_conf(f"NCCL_IB_HCA=={SEVEN}:1,mlx5_7")),
     Case("healthy: adapters by the beginning of their names", PASS, nccl_conf("NCCL_IB_HCA=mlx5,bnxt_re")),
-    Case(
-        "healthy: as many rails as the site counts",
-        PASS,
-        nccl_conf("NCCL_IB_HCA=mlx5_0,mlx5_1,mlx5_2,mlx5_3"),
-        limits={"rdma.rails": 4},
-    ),
+    Case("healthy: as many rails as the site counts", PASS, FOUR, limits={"rdma.rails": 4}),
     Case("one interface of the list is not there", WARN, nccl_conf("NCCL_SOCKET_IFNAME=eno1,eth7")),
     Case("healthy: interfaces by the beginning of their names", PASS, nccl_conf("NCCL_SOCKET_IFNAME=en,eth,bond0")),
-    Case("NVLink between trays is switched off", WARN, nccl_conf("NCCL_MNNVL_ENABLE=0"), limits={"gpu.per_board": 2}),
-    Case(
-        "healthy: NVLink between trays is switched off where there are none",
-        PASS,
-        nccl_conf("NCCL_MNNVL_ENABLE=0"),
-        limits=ALONE,
-    ),
+    Case("NVLink between trays is switched off", WARN, NO_MNNVL, limits={"gpu.per_board": 2}),
+    Case("healthy: NVLink between trays is switched off where there are none", PASS, NO_MNNVL, limits=ALONE),
     Case("a topology file that is gone", WARN, topology_file(there=False)),
     Case("healthy: a topology file", PASS, topology_file(there=True)),
     Case("a topology file of which nothing is known", ERROR, topology_file(there=unread("denied", TOPOLOGY))),
     Case("healthy: evidence from before files were looked for", PASS, nccl_conf(f"NCCL_TOPO_FILE={TOPOLOGY}")),
     Case("a plugin path", WARN, nccl_conf("NCCL_NET_PLUGIN=/opt/old/libnccl-net.so")),
     Case("healthy: no plugin", PASS, nccl_conf("NCCL_NET_PLUGIN=none")),
-    Case(
-        "a debugging aid in the login environment",
-        FAIL,
-        plant.set("environment", "variables", {"CUDA_LAUNCH_BLOCKING": "1"}),
-    ),
+    Case("a debugging aid in the login environment", FAIL, BLOCKING),
     Case("nccl.conf was not read", ERROR, plant.set("environment", "nccl_conf", unread("denied", "/etc/nccl.conf"))),
 )
 CASES += of("software.persistence_daemon")(
@@ -224,12 +189,7 @@ CASES += of("platform.known")(
 CASES += of("platform.serial")(
     Case("the machine of the inventory", PASS, expected=SERIAL),
     Case("another machine answers", FAIL, expected={"serial": "7XK0002"}),
-    Case(
-        "the serial number needs root",
-        ERROR,
-        plant.set("system", "dmi.product_serial", unread("denied", "product_serial")),
-        expected=SERIAL,
-    ),
+    Case("the serial number needs root", ERROR, SERIAL_UNREAD, expected=SERIAL),
 )
 CASES += of("platform.one_name")(
     Case("its boot id is hidden", NOT_JUDGED, plant.set("system", "boot_id", unread("denied", "EACCES")))

@@ -29,10 +29,6 @@ def test_links_that_fall_within_a_second_are_one_event() -> None:
     assert log.together("gpu3", DEVICE, 500.0) is None
 
 
-def test_two_nodes_may_share_a_cable_and_are_no_switch_event() -> None:
-    assert FleetLog(nodes(100.0, 100.1)).together("gpu0", DEVICE, 100.0) is None
-
-
 def test_many_links_of_one_node_are_no_switch_event() -> None:
     downs = tuple(LinkDown(100.0, f"mlx5_{number}", f"mlx5_{number}") for number in range(8))
     log = FleetLog({"gpu0": ("hgx", LogTraits(downs, readable=True))})

@@ -52,17 +52,3 @@ def differences(one: object, two: object) -> Iterator[object]:
             yield from differences(*pair)
     else:
         yield one
-
-
-@pytest.mark.parametrize("node", NODES)
-def test_the_older_documents_have_values_that_are_not_read_any_more(node: str) -> None:
-    sections = older(node)["sections"]
-    data = {name: section["data"] for name, section in sections.items() if "data" in section}
-    assert {"minor", "link_gen", "energy_mj", "performance_state"} <= data["nvml"]["gpus"][0].keys()
-    assert len(data["nvml"]["peers"][0]) == 5
-    assert {"sysctl", "login_user", "pid1"} <= data["system"].keys()
-    assert "params" in data["driver"]
-    assert all("power_state" in device for device in data["pci"])
-    assert all({"board_id", "numa_node"} <= adapter.keys() for adapter in data["infiniband"].values())
-    assert all({"operstate", "speed", "driver"} <= device.keys() for device in data["netdev"].values())
-    assert "UnitFileState" in data["services"]["show"]

@@ -8,16 +8,6 @@ from nodegate.subjects.fabric import decode
 HEALTHY = 426  # of a healthy H100
 
 
-def test_the_mask_of_a_healthy_h100_reports_five_fields_and_none_bad() -> None:
-    health = decode(HEALTHY)
-    assert (health.wrong, health.reported) == ((), 5)
-
-
-def test_an_empty_mask_reports_nothing() -> None:
-    health = decode(0)
-    assert (health.wrong, health.reported) == ((), 0)
-
-
 @pytest.mark.parametrize(
     ("shift", "width", "value", "verdict", "words"),
     [
