@@ -143,11 +143,7 @@ CASES += of("gpu.lost")(
     Case("NVML gives no answer for one", ERROR, refuse(6, "timeout", "5 s")),
     Case("a lost one is named even where others are hidden", FAIL, both(plant.lose_gpu(3), hide(2, 3))),
     Case("one without an address is lost, where NVML lists fewer than PCIe", FAIL, FEWER),
-    Case(
-        "an index that cannot be",
-        FAIL,
-        both(refuse(3, "lost", "NVML 15"), lambda machine: machine.sections["nvml"]["gpus"][3].update(index=8)),
-    ),
+    Case("an index that cannot be", FAIL, both(refuse(3, "lost", "NVML 15"), gpu(3, "index", 8))),
     Case("NVML leaves one out, and the driver's files cannot be read", FAIL, both(leave_out(3), no_driver_files)),
     Case("excluded by the driver's settings", FAIL, exclude(3)),
     Case(

@@ -5,14 +5,12 @@ from dataclasses import replace
 from fleet.changes import changes
 from fleet.machine import Machine, facts_of
 from support.cases import ERROR, FAIL, FAILED, PASS, SKIP, UNSUPPORTED, WARN, asserting, of, unread
-from support.judging import UNNAMED, Case, baseline_of, both, every_gpu, fails, fleet_of, gpu, judge_one, nvlink, plant
+from support.judging import UNNAMED, Case, baseline_of, both, every_gpu, fails, gpu, nvlink, plant
 
 from nodegate import suite
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.unknown import Unknown, Why
-
-_SET = "set NVreg_EnableGpuFirmware in the driver's module options to the value of the other nodes, then reboot"
 
 
 @changes
@@ -229,16 +227,6 @@ CASES += of("fabric.summary")(
 
 
 test_case = asserting(CASES)
-
-
-def test_a_node_without_gsp_among_nodes_with_it_is_warned_of():
-    odd, fleet = Machine.hgx_h100("gpu0001"), {f"gpu000{number}": Machine.hgx_h100() for number in (2, 3, 4)}
-    gsp_off(*range(8))(odd)
-    whole = fleet_of({"gpu0001": odd, **fleet})
-    record = judge_one("gsp.fleet", odd, node=Node("gpu0001"), fleet=whole)
-    assert record.verdict is WARN
-    assert record.message == f"GSP firmware: off, expected on (550.163.01) (3 of 4 nodes) - {_SET}"
-    assert judge_one("gsp.fleet", fleet["gpu0002"], node=Node("gpu0002"), fleet=whole).verdict is PASS
 
 
 def test_a_systemd_that_does_not_answer_is_an_error_and_never_a_dead_service():

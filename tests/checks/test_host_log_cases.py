@@ -15,6 +15,10 @@ MODULE = "CPU_SrcID#0_MC#0_Chan#1_DIMM#0"
 UE = f"EDAC MC0: 1 UE memory read error on {MODULE} (channel:1 slot:0 page:0x1 offset:0x0 grain:32)"
 CE = f"EDAC MC0: 1 CE memory read error on {MODULE} (channel:1 slot:0 page:0x1 offset:0x0 grain:32)"
 JFS = "INFO: task jfsmount:136986 blocked for more than 120 seconds."
+STACK = (
+    *("Call Trace:", " <TASK>", " __schedule+0x2d0/0x8b0", " ? update_load_avg+0x82/0x640", " schedule+0x5a/0xc0"),
+    *(" nfs_wait_bit_killable+0x1e/0x90 [nfs]", " __wait_on_bit+0x4b/0x110"),
+)
 STUCK = "watchdog: BUG: soft lockup - CPU#18 stuck for 27s! [python3:2254956]"
 
 
@@ -79,20 +83,7 @@ CASES += of("host_log.lockups", profile=BOOTCHECK)(
 )
 CASES += of(HUNG)(
     Case("the log cannot be read", ERROR, NO_LOG),
-    Case(
-        "the stack says where it waits",
-        WARN,
-        says(
-            JFS,
-            "Call Trace:",
-            " <TASK>",
-            " __schedule+0x2d0/0x8b0",
-            " ? update_load_avg+0x82/0x640",
-            " schedule+0x5a/0xc0",
-            " nfs_wait_bit_killable+0x1e/0x90 [nfs]",
-            " __wait_on_bit+0x4b/0x110",
-        ),
-    ),
+    Case("the stack says where it waits", WARN, says(JFS, *STACK)),
     Case("it still waits, and the kernel says where", WARN, both(says(JFS), STILL_WAITS), profile=BOOTCHECK),
     Case("nobody knows where it waited", WARN, says(JFS)),
     Case("healthy: the kernel mentions its own time limit", PASS, says(TIME_LIMIT)),

@@ -13,6 +13,7 @@ from nodegate.profile import Profile
 
 H = 3600.0
 LOOK_AT_THE_JOB = "look at the job"
+NOBODY = ("'<unknown>'", "<unknown>")
 BUSES = ("1a", "22", "2a", "3a")
 
 
@@ -21,6 +22,10 @@ def fault(pid, name, bus="3e", mig=""):
         f"NVRM: Xid (PCI:0000:{bus}:00{mig}): 31, pid={pid}, name={name}, Ch 00000008, intr 00000000. MMU Fault: ENGINE"
         " GRAPHICS GPCCLIENT_T1_0 faulted @ 0x7f42_a0000000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_READ"
     )
+
+
+def on_all(hours, name):
+    return [(hours * H, fault(number, name, bus)) for number, bus in enumerate(BUSES)]
 
 
 def warp(pid, name, gpc, tpc):
@@ -53,17 +58,13 @@ SUSPECT = {
     "DCGM": said((H, fault(11, "dcgmproftester1"))),
     "13 on one TPC": said((3 * H, warp(11, "appa", 2, 3)), (H, warp(22, "appb", 2, 3))),
     "13 whose process the next 43 names": said(
-        *(
-            (hours * H, [warp("'<unknown>'", "<unknown>", 2, 3), f"43, pid={hours}, name={name}, channel 0x00000002"])
-            for hours, name in ((3, "appa"), (1, "appb"))
-        )
+        (3 * H, [warp(*NOBODY, 2, 3), "43, pid=3, name=appa, channel 0x00000002"]),
+        (H, [warp(*NOBODY, 2, 3), "43, pid=1, name=appb, channel 0x00000002"]),
     ),
     "other programs on another GPU": said(
         (3 * H, fault(1, "appa")), (2 * H, fault(2, "appb")), (H, fault(3, "appc", "1a"))
     ),
-    "a good program on all GPUs": said(
-        *((H, fault(number, "all_reduce_perf", bus)) for number, bus in enumerate(BUSES))
-    ),
+    "a good program on all GPUs": said(*on_all(1, "all_reduce_perf")),
 }
 OF_THE_JOB = {
     "one script three times": said(*((hours * H, fault(hours, "python3")) for hours in (3, 2, 1))),
@@ -71,19 +72,11 @@ OF_THE_JOB = {
     "threads of one process": said((H, fault(11, "trainer")), (H - 400, fault(11, "pt_autograd_0"))),
     "one burst": said((H, fault(11, "appa")), (H - 60, fault(22, "appb"))),
     "days apart": said((60 * H, fault(11, "appa")), (H, fault(22, "appb"))),
-    "the ranks of one job": said(*((H, fault(number, "python3", bus)) for number, bus in enumerate(BUSES))),
-    "two programs on two GPUs each": said(
-        *(
-            (hours * H, fault(number, name, bus))
-            for hours, name in ((3, "appa"), (1, "appb"))
-            for number, bus in enumerate(BUSES)
-        )
-    ),
+    "the ranks of one job": said(*on_all(1, "python3")),
+    "two programs on two GPUs each": said(*on_all(3, "appa"), *on_all(1, "appb")),
     "13 on two TPCs": said((3 * H, warp(11, "appa", 2, 3)), (H, warp(22, "appb", 5, 1))),
     "13 on all TPCs": said((3 * H, everywhere(11, "appa")), (H, everywhere(22, "appb"))),
-    "13 of a process that is not known": said(
-        (3 * H, warp("'<unknown>'", "<unknown>", 2, 3)), (H, warp("'<unknown>'", "<unknown>", 2, 3))
-    ),
+    "13 of a process that is not known": said((3 * H, warp(*NOBODY, 2, 3)), (H, warp(*NOBODY, 2, 3))),
     "two MIG instances": said((3 * H, fault(11, "appa", mig=" GPU-I:05")), (H, fault(22, "appb", mig=" GPU-I:06"))),
     "a process without a name": said((3 * H, fault(11, "appa")), (H, fault(22, "<unknown>"))),
     "a name that only begins like a sample": said((H, fault(11, "matrixMulMine"))),
@@ -93,9 +86,8 @@ OF_THE_JOB = {
 def judged(change, profile=Profile.BOOTCHECK):
     machine = Machine.hgx_h100()
     change(machine)
-    return [
-        (each.verdict.value, each.message) for each in judge_one("kernel_log.xid", machine, profile=profile).findings
-    ]
+    found = judge_one("kernel_log.xid", machine, profile=profile).findings
+    return [(each.verdict.value, each.message) for each in found]
 
 
 @pytest.mark.parametrize("change", SUSPECT.values(), ids=SUSPECT)

@@ -4,6 +4,8 @@ Sources of the forms: the drivers' own source (NVIDIA open kernel modules 595, m
 ena, efa, ionic, mana, Linux 5.15 and 6.x). The values are invented.
 """
 
+from collections.abc import Container
+
 import pytest
 from fleet.machine import Machine
 from support.judging import judge_one
@@ -18,6 +20,8 @@ FAIL, WARN = Verdict.FAIL, Verdict.WARN
 GPU = "GPU 3 (0000:3d:00.0, S/N 1650001000003)"
 NIC = "mlx5_1 (0000:1a:00.0, ibs1)"
 BDF = "0000:1a:00.0"
+MLX5 = "mlx5_core 0000:5c:00.0: "
+HEALTH = f"{MLX5}print_health_info:506:(pid 0): Health issue observed, "
 INFO = 6  # the level with which some drivers print what is severe
 
 CUT_OFF = f"mlx5_core {BDF}: wait_func:9:(pid 0): QUERY(0x770) timeout. Will cause a leak of a command resource"
@@ -74,7 +78,51 @@ RECOVERED = (  # an error, and the line after which it only warns
      f"mlx5_core {BDF}: mlx5_health_try_recover:9:(pid 0): health recovery succeeded"),
     (NO_SPACE, f"pci {BDF}: BAR 1: assigned [mem 0x2000-0x3fff 64bit pref]"),
 )  # fmt: skip
+FORMS = (  # the verdict, the row, and a line in one of the forms of kernels and drivers of other years
+    (FAIL, "cpu_stall", "INFO: rcu_sched self-detected stall on CPU { 7}  (t=21001 jiffies g=87 q=2)"),
+    (FAIL, "cpu_stall", "INFO: rcu_sched_state detected stall on CPU 3 (t=15000 jiffies)"),
+    (FAIL, "kernel_crash", "general protection fault, probably for non-canonical address 0xdead0000: 0000 [#1] SMP"),
+    (FAIL, "kernel_crash", "Oops: general protection fault: 0000 [#2] PREEMPT SMP"),
+    (FAIL, "kernel_crash", "BUG: kernel NULL pointer dereference, address: 0000000000000028"),
+    (FAIL, "gsp_boot_failed", "NVRM: kgspWaitForGfwBootOk_GH100: failed to wait for GFW boot: 0x65"),
+    (FAIL, "memory_poisoned", "Memory failure: 0x77f: Sending SIGBUS to python3:9 due to x"),
+    (FAIL, "memory_poisoned", "mce: Uncorrected hardware memory error in user-access at 77f0"),
+    (FAIL, "machine_check_uncorrected",
+     "[Hardware Error]: CPU:9 (19:11:1) MC0_STATUS[-|UE|MiscV|AddrV|-|-|-]: 0xbc00080001010135"),
+    (FAIL, "machine_check_uncorrected", "EDAC skx MC2: CPU 4: Machine Check Event: 0x0 Bank 13: 0xbd80000000100e90"),
+    (FAIL, "nic_hardware_error", f"{MLX5}poll_health:1012:(pid 0): Fatal error 3 detected"),
+    (FAIL, "nic_hardware_error", f"{HEALTH}ICM fetch PCI error, severity(3) ERROR:"),
+    (FAIL, "nic_hardware_error", "mlx4_core 0000:5c:00.0: Internal error detected:"),
+    (FAIL, "nic_hot", f"{HEALTH}High temperature, severity(3) ERROR:"),
+    (FAIL, "nic_pcie_lost", f"{MLX5}mlx5_pci_err_detected Device state = 1 Exit, result = 3, need reset"),
+    (FAIL, "nic_queue_timeout", "NETDEV WATCHDOG: ens1f0 (bnxt_en): transmit queue 2 timed out"),
+    (FAIL, "nic_queue_timeout", "ice 0000:5c:00.0 ens1f0: NETDEV WATCHDOG: CPU: 3: transmit queue 7 timed out 5768 ms"),
+    (WARN, "nic_cable_error", f"{MLX5}Port module event[error]: module 0, Cable error, Bad or shorted cable/module"),
+    (WARN, "pcie_uncorrected_received",
+     "pcieport 0000:64:01.0: AER: Uncorrected (Non-Fatal) error received: 0000:65:00.0"),
+    (WARN, "filesystem_error", "BTRFS critical (device nvme1n1p3): corrupt leaf, bad key order"),
+    (WARN, "oom_host", "Out of memory (oom_kill_allocating_task): Killed process 77 (python3)"),
+    (WARN, "hung_task", "INFO: task data loader 3:4711 blocked for more than 120 seconds."),
+    (WARN, "lustre_lost", "LNet: 9:0:(o2iblnd_cb.c:31:kiblnd_check_conns()) Timed out tx for 10.9.8.7@o2ib: 4 seconds"),
+    (WARN, "lustre_lost",
+     "Lustre: 9:0:(client.c:21:ptlrpc_expire_one_request()) @@@ Request sent has timed out for slow reply"),
+)  # fmt: skip
+NO_FAULT = (
+    "traps: python3[4242] general protection fault ip:7f00 sp:7ffe error:0 in libx.so",
+    f"{MLX5}wait_fw_init:380:(pid 4): Waiting for FW initialization, timeout abort in 100s",
+    f"{MLX5}Port module event: module 0, Cable plugged",
+    "pcieport 0000:64:01.0: AER: Corrected error received: 0000:65:00.0",
+)
+NAMED = (  # the part that a line names
+    ("0000:97:01.0", "pciehp 0000:97:01.0:pcie24: slot(6): Link Down event"),
+    ("0000:97:00.0", "nvidia 0000:97:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x001e address=0xfdf9100000]"),
+    ("0000:97:00.0", "AMD-Vi: Event logged [IO_PAGE_FAULT device=97:00.0 domain=0x12]"),
+    ("0000:97:00.0", "ice 0000:97:00.0: probe with driver ice failed with error -5"),
+    ("tank", "WARNING: Pool 'tank' has encountered an uncorrectable I/O failure"),
+)
 CHECKS = {
+    "memory": "kernel_log.memory",
+    "hung_task": "host_log.hung_tasks",
     "gpu_driver": "kernel_log.gpu_driver",
     "pcie": "kernel_log.pcie_errors",
     "nic": "kernel_log.nic_errors",
@@ -87,15 +135,15 @@ CHECKS = {
 }
 
 
-def told(*said: str, profile: Profile = Profile.DELIVERY) -> list[tuple[Verdict, str, str]]:
-    """Verdict, row and part of what the checks of the lines' rows say of them, a second apart, that is no pass."""
+def told(*said: str, profile: Profile = Profile.DELIVERY, by: Container[str] = ()) -> list[tuple[Verdict, str, str]]:
+    """Verdict, row and part of what the checks of the lines' rows, and those of `by`, say of them that is no pass."""
     machine = Machine.hgx_h100()
     subjects = {getattr(rule_of(line), "subject", "") for line in said}
     for number, line in enumerate(said):
         machine.kernel(line, ago_s=600.0 - number)
     findings = [
         finding
-        for check in sorted(CHECKS[name] for name in subjects & CHECKS.keys())
+        for check in sorted(check for name, check in CHECKS.items() if name in subjects or check in by)
         for finding in judge_one(check, machine, profile=profile).findings
     ]
     return [(each.verdict, each.code, each.part.label) for each in findings if each.verdict is not Verdict.PASS]
@@ -105,6 +153,27 @@ def told(*said: str, profile: Profile = Profile.DELIVERY) -> list[tuple[Verdict,
 def test_a_meaning_is_found_in_the_words_of_each_driver_and_names_the_part(row: str, whose: str, line: str) -> None:
     assert kind_of(line, INFO) in KINDS
     assert told(line) == [(FAIL, row, whose)]
+
+
+@pytest.mark.parametrize(("verdict", "row", "line"), FORMS)
+def test_a_meaning_is_found_in_each_of_its_forms(verdict: Verdict, row: str, line: str) -> None:
+    assert [(found, code) for found, code, _ in told(line)] == [(verdict, row)]
+
+
+@pytest.mark.parametrize("line", NO_FAULT)
+def test_what_only_looks_like_a_fault_passes(line: str) -> None:
+    assert told(line, by=("kernel_log.host_faults", "kernel_log.nic_errors", "kernel_log.pcie_errors")) == []
+
+
+@pytest.mark.parametrize(("part", "line"), NAMED)
+def test_the_finding_names_the_device_that_the_line_names(part: str, line: str) -> None:
+    ((_, _, whose),) = told(line)
+    assert part in whose
+
+
+def test_a_fatal_error_of_a_nic_is_one_finding_however_long_its_report() -> None:
+    found = told(f"{MLX5}poll_health:1012:(pid 0): Fatal error 1 detected", f"{MLX5}synd(0x1): firmware internal error")
+    assert [(verdict, row) for verdict, row, _ in found] == [(FAIL, "nic_hardware_error")]
 
 
 @pytest.mark.parametrize("profile", [Profile.DELIVERY, Profile.BOOTCHECK])

@@ -5,9 +5,8 @@ from fleet.machine import Machine, facts_of
 from support.recordings import recording
 
 from nodegate.errors import CannotMeasure
-from nodegate.facts import FACTS, read
+from nodegate.facts import FACTS
 from nodegate.node_side.probe.main import SECTIONS
-from nodegate.probe.document import document_of, today
 
 # The one is known too where NVML itself fails; the other where its section is not there.
 NAMES = tuple(sorted(FACTS.keys() - {"nvml_library", "storage"}))
@@ -58,23 +57,6 @@ def test_the_step_fits_the_section_and_the_reason(section, why, step):
     with pytest.raises(CannotMeasure) as stopped:
         facts_of(machine).get(name)
     assert step in stopped.value.next_step
-
-
-def test_a_failure_is_kept_and_told_again():
-    machine = Machine.hgx_h100()
-    machine.section_fails("pci", "failed", "no sysfs")
-    facts = facts_of(machine)
-    for _ in range(2):
-        with pytest.raises(CannotMeasure, match="pci could not be read: failed: no sysfs"):
-            _ = facts.pci
-
-
-def test_an_absent_section_cannot_be_measured():
-    document = document_of({"schema": "nodegate.probe/1", "uid": 0, "epoch_s": 1.0, "duration_s": 0.1, "sections": {}})
-    document = document.recorded_by(today())
-    for name in NAMES:
-        with pytest.raises(CannotMeasure, match="missing"):
-            read(name, document)
 
 
 def test_nvidia_smi_stands_in_for_a_failed_nvml():
