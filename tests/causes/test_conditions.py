@@ -45,10 +45,7 @@ def test_a_condition_explains_only_conditions_below_it():
         ("lost: {severity: lost}", "findings must be a list of names"),
         ("lost: {findings: [gpu.lost], severity: bad}", "severity is one of wrong data, lost"),
         ("lost: {findings: [gpu.lost], class: door}", "class is one of gpu, nic"),
-        (
-            "lost: {findings: [gpu.lost], explains: {node: [cuont]}}",
-            "explains cuont, which is not a condition below it",
-        ),
+        ("lost: {findings: [gpu.lost], explains: {node: [cuont]}}", "explains cuont, which is not a condition below"),
         ("lost: {findings: [gpu.lost], explains: {rack: [x]}}", "rack"),
         ("lost: {findings: [gpu.lost], says: '{value}'}", "must have only the fields"),
     ],

@@ -28,13 +28,6 @@ def names(*records):
     return [(cause.condition, cause.part.short, len(cause.follows)) for cause in causes(*records)]
 
 
-def test_healthy_node_has_no_cause():
-    assert (
-        causes(record("gpu.lost", finding("pass", GPU3, "responds")), record("fabric.nvswitches", finding("skip")))
-        == ()
-    )
-
-
 def test_checks_that_show_one_condition_of_one_part_are_one_cause_and_the_most_telling_decides():
     xid = finding("fail", part.gpu(address="0000:3d:00.0", serial="1650003000003"), "Xid 79", code="79")
     found = causes(record("kernel_log.xid", xid), LOST)
@@ -112,11 +105,8 @@ def test_what_has_no_limit_is_one_cause_that_names_the_checks():
 
 
 def test_what_is_not_judged_for_another_reason_than_a_limit_says_its_own_step():
-    full = {
-        "text": "link_downed not judged: full since before the load (255)",
-        "action": "clear it",
-        "code": COUNTER_FULL,
-    }
+    text = "link_downed not judged: full since before the load (255)"
+    full = {"text": text, "action": "clear it", "code": COUNTER_FULL}
     nothing, port = sorted(
         causes(
             record("counters.nic", finding("not-judged", part.port(part.nic("mlx5_1"), 1), **full)),
@@ -125,7 +115,7 @@ def test_what_is_not_judged_for_another_reason_than_a_limit_says_its_own_step():
         key=lambda cause: cause.condition,
         reverse=True,
     )
-    assert (port.action, port.message) == ("clear it", full["text"])
+    assert (port.action, port.message) == ("clear it", text)
     assert nothing.message == "1 check has nothing to judge by: burn.throughput"
 
 

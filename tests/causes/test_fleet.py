@@ -92,12 +92,6 @@ def causes(*findings):
     return causes_of([record("burn.throughput", *findings)], conditions())
 
 
-def test_eight_gpus_that_are_slow_together_are_the_nodes():
-    (cause,) = causes(*(gpu(index) for index in range(8)), node())
-    assert cause.condition == "node_slow"
-    assert len(cause.follows) == 8
-
-
 def test_one_gpu_that_is_slower_than_its_slow_node_stays_a_cause():
     found = causes(gpu(0, 0.80), *(gpu(index) for index in range(1, 8)), node())
     assert [(cause.condition, len(cause.follows)) for cause in found] == [("gpu_slow", 0), ("node_slow", 7)]

@@ -46,11 +46,7 @@ SAID = (
     ("kernel/gpud_dmesg_iso_xid13_43_oom.txt", "xid", ("16 times", "followed by Xid 43")),
     ("kernel/gpud_dmesg_iso_xid13_43_oom.txt", "memory", ("3 times",)),
     ("kernel/gpud_sxid_readme_xid79_sxid20034.txt", "sxid", 4 * ("follows the loss of GPU 0000:91:00.0",)),
-    (
-        "kernel/gpud_xid149_154_gb200.txt",
-        "xid",
-        ("the driver asks for: Drain and Reset;", *3 * ("GPU Reset Required;",)),
-    ),
+    ("kernel/gpud_xid149_154_gb200.txt", "xid", ("asks for: Drain and Reset;", *3 * ("GPU Reset Required;",))),
     ("kernel/stas_limited_by_pcie.txt", "pcie_bandwidth", ("at 0000:01:00.0", "at 0000:87:00.0")),
     ("kernel/stas_limited_by_pcie.txt", "pcie_bandwidth", 2 * ("252 Gb/s, expected at least 504 Gb/s",)),
 )

@@ -58,8 +58,9 @@ PAIR_HANGS_HERE = [hung(ran("all_reduce"), blamed=("gpu01",)), hung(part("gpu01"
 PAIR_HANGS_THERE = [hung(ran("all_reduce"), blamed=("gpu02",)), part("gpu01", "gpu03", good=("gpu03",)), *WITH_GOOD]
 FLEET_HANGS_THERE = [*pairs(), hung(fleet(), blamed=("gpu04",)), part("gpu01", "gpu02")]
 THREE = ("gpu01", "gpu02", "gpu03")
-FLEET_WITHOUT = ran("all_reduce", nodes=THREE, kind="fleet", group="fleet without 1 bad", left_out=("gpu04",))
-SLOW_RACK = ran("all_reduce", nodes=("gpu01", "gpu03", "gpu04"), kind="rack", group="rack a", busbw=200.0)
+WITHOUT_BAD = [ran("all_reduce", nodes=THREE, kind="fleet", group="fleet without 1 bad", left_out=("gpu04",))]
+IN_RACK = ran("all_reduce", nodes=("gpu01", "gpu03", "gpu04"), kind="rack", group="rack a", busbw=200.0)
+SLOW_RACK = [*pairs(), IN_RACK]
 ECC_SAID = "gpu02: Test CUDA failure common.cu:303 'uncorrectable ECC error encountered'\n"
 ECC_ENDS_IT = replace(PAIR_HANGS_THERE[0], stdout=ECC_SAID, exit_code=2, timed_out=False)
 FLEET_HANGS_TOGETHER = [*pairs(), hung(fleet(), searched="gpu01, gpu02, gpu03, gpu04 are bad together only")]
@@ -126,13 +127,8 @@ CASES += of("nccl_groups.wide", limits=FAST)(
     GroupCase("the fleet is slow, and all its nodes are judged", FAIL, SLOW_FLEET, beside=OTHERS),
     GroupCase("the fleet is slow, and its other nodes are not judged", PASS, [*SLOW_FLEET, *EXCHANGES]),
     GroupCase("the fleet is slow because of this node, and its other nodes are not judged", FAIL, SLOW_BY_THIS),
-    GroupCase("the fleet is slow, and fast without another node", PASS, SLOW_FLEET, again=[FLEET_WITHOUT]),
-    GroupCase(
-        "the rack is slow because of a node without which the fleet is fast",
-        PASS,
-        [*pairs(), SLOW_RACK],
-        again=[FLEET_WITHOUT],
-    ),
+    GroupCase("the fleet is slow, and fast without another node", PASS, SLOW_FLEET, again=WITHOUT_BAD),
+    GroupCase("the rack is slow because of a node without which the fleet is fast", PASS, SLOW_RACK, again=WITHOUT_BAD),
     GroupCase("the fleet is slow because of another node", PASS, SLOW_FLEET, again=SLOW_BY_ANOTHER),
     GroupCase("the fleet hangs", ERROR, [*pairs(), hung(fleet())]),
 )

@@ -12,6 +12,9 @@ STEP = "0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0"
 POD = "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod3f2a7c10_11aa_22bb_33cc_0123456789ab.slice/x"
 
 
+OF_POD = "3f2a7c10-11aa-22bb-33cc-0123456789ab"
+
+
 @changes
 def works(machine, slurm=("4711",), cgroup=STEP, pid=70000):
     machine.set("jobs", "slurm", list(slurm))
@@ -127,10 +130,7 @@ def test_before_a_job_a_process_still_fails(profile):
     [
         (STEP, "Slurm job 4711"),
         ("4:memory:/slurm/uid_1004/job_4711/step_batch\n1:name=systemd:/system.slice", "Slurm job 4711"),
-        (
-            "12:cpu:/kubepods/besteffort/pod3f2a7c10-11aa-22bb-33cc-0123456789ab/1a2b",
-            "pod 3f2a7c10-11aa-22bb-33cc-0123456789ab",
-        ),
+        (f"12:cpu:/kubepods/besteffort/pod{OF_POD}/1a2b", f"pod {OF_POD}"),
         ("0::/system.slice/docker-1a2b3c4d5e6f7788990011223344.scope", "container 1a2b3c4d5e6f"),
         ("0::/user.slice/user-1004.slice/session-3.scope", ""),
         ("", ""),

@@ -9,7 +9,6 @@ from support.healthy_platforms import CARDS, PLATFORMS, UNSUPPORTED, node_of
 from support.judging import judge_one
 
 from bench import silent_values
-from nodegate.profile import Profile
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Why
 
@@ -58,12 +57,6 @@ def test_a_reading_that_one_gpu_of_eight_lacks_opens_a_claim_at_each_entrance() 
         for silence in silent_values.SILENT:
             where = ("nvml", "gpus", 3, "serial")
             assert silent_values.decided("hgx-h100-8", profile, where, silence) == (silent_values.OPEN, "identity")
-
-
-def test_the_healthy_node_is_as_before_in_each_profile() -> None:
-    for platform in silent_values.PLATFORMS:
-        records = silent_values.before(platform, Profile.NIGHTLY)
-        assert {each.verdict.value for each in records.values()} <= {"pass", "skip", "not-judged"}, platform
 
 
 def test_nvlinks_whose_errors_no_gpu_reports_are_not_without_errors_by_design() -> None:

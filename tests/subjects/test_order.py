@@ -33,7 +33,7 @@ nodegate_expect:
         (
             {"driver": ">= 55O"},
             "driver: '>= 55O' is no bound of a version",
-            'a range of versions reads ">= 550.54, < 560"',
+            'reads ">= 550.54, < 560"',
         ),
         ({"driver": ">= 550, 560"}, "driver: '560' is no bound of a version", ""),
         ({"kernel": ">= 6.9, < 5.15"}, "kernel: nothing is '>= 6.9, < 5.15'", "a range of versions reads"),
@@ -74,14 +74,6 @@ def test_what_could_not_be_demanded_is_refused_with_its_line(order: object, mess
 )
 def test_a_range_that_can_hold_is_taken(value: str) -> None:
     check_orders([Node("gpu01", expected={"expect": {"kernel": value}})])
-
-
-def test_a_misspelt_variable_is_refused(tmp_path: Path) -> None:
-    fleet = write_fleet(tmp_path, [Machine.hgx_h100("gpu0001", 1)])
-    fleet.write_text(fleet.read_text() + '      nodegate_expext: {driver: "1"}\n')
-    outcome = run_pytest(tmp_path, ["--inventory", str(fleet), "-q", "-p", "no:cacheprovider"])
-    assert outcome.exit_code == 4
-    assert "nodegate_expext" in outcome.stderr + outcome.stdout
 
 
 def test_the_place_of_the_order_is_the_file_of_variables(tmp_path: Path) -> None:
