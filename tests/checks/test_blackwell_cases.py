@@ -4,16 +4,13 @@ from functools import partial
 
 import pytest
 from fleet.machine import EPOCH_S, Machine
-from support.cases import FAILED, assert_case
+from support.cases import ERROR, FAIL, FAILED, PASS, SKIP, WARN, asserting
 from support.counting import CounterCase
 from support.healthy_platforms import UNSUPPORTED, node_of
 from support.judging import Case
 
 from nodegate.probe.nvml import error_rate
-from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown, Why
-
-PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 
 
 def b200(_name="gpu01", epoch_s=EPOCH_S):
@@ -87,9 +84,7 @@ HBM = (
 )
 
 
-@pytest.mark.parametrize("case", [*NVLINK5, *COUNTED, *HBM], ids=str)
-def test_case(case):
-    assert_case(case)
+test_case = asserting(NVLINK5, COUNTED, HBM)
 
 
 def test_a_bit_error_rate_is_a_mantissa_and_an_exponent():

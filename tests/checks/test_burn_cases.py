@@ -299,6 +299,40 @@ CASES += of("burn.gpu_burn")(
     BurnCase("an older list, one device", PASS, others=(ran_by_others("one-device.txt"),)),
 )
 
+
+# What only some contracts ask for
+def longer(found):
+    for phase in found["phases"]:
+        phase["seconds"] *= 2
+
+
+CASES += of("contract.event_reasons")(
+    BurnCase("the power cap, which is allowed", PASS),
+    BurnCase("the power cap, where nothing is allowed", FAIL, limits={"contract.event_reasons_allowed": None}),
+    BurnCase("heat for a fifth of the time", FAIL, load(3, reason_samples={"4": 5, "32": 1})),
+    BurnCase("healthy: idle between two batches", PASS, load(3, reason_samples={"4": 3, "1": 2})),
+    BurnCase("no burn", ERROR, refused),
+    BurnCase("a GPU that does not report them", ERROR, without_quantity(3, "event_reasons", "not supported")),
+    BurnCase("no limit", NOT_JUDGED, limits={"contract.event_reasons_percent": None}),
+)
+CASES += of("contract.temperature_spread")(
+    BurnCase("equally warm", PASS),
+    BurnCase("healthy: five degrees", PASS, load(3, temperature_c=[60, 67, 68])),
+    BurnCase("eight degrees", FAIL, load(3, temperature_c=[66, 70, 71])),
+    BurnCase("one GPU that was not read", ERROR, without_quantity(3, "temperature_c", "not supported")),
+)
+CASES += of("contract.temperature")(
+    BurnCase("cool", PASS),
+    BurnCase("hot", FAIL, load(3, temperature_c=[80, 84, 86])),
+    BurnCase("no burn", ERROR, refused),
+)
+CASES += of("contract.burn_time")(
+    BurnCase("a minute, where half of one is asked for", PASS),
+    BurnCase("too short", SKIP, lambda found: [each.update(seconds=each["seconds"] / 2) for each in found["phases"]]),
+    BurnCase("healthy: the second burn was long enough", PASS, again=(longer,)),
+    BurnCase("no burn", ERROR, refused),
+)
+
 # The kernel wgmma that nodegate once had: its burns are read, and a wrong result by it blames no GPU.
 PROVEN = {"used": True, "reason": "equal to mma.sync in 200 products of 8192 x 8192", "faster": 1.5}
 GAVE_UP = "nodegate_wgmma: -1 gave up waiting for operands"

@@ -44,17 +44,15 @@ without_peermem = without_module("nvidia_peermem")
 
 
 unload = plant.set("driver", "loaded", False)
-driver_file_unread = both(
-    without_peermem, plant.set("driver", "version", unread("denied", "/proc/driver/nvidia/version"))
-)
+VERSION_UNREAD = plant.set("driver", "version", unread("denied", "/proc/driver/nvidia/version"))
+driver_file_unread = both(without_peermem, VERSION_UNREAD)
 
 
 def on_kernel(release):
     return both(without_peermem, plant.set("system", "kernel_release", release))
 
 
-def proprietary_without_peermem(machine):
-    without_peermem(machine)
+def proprietary(machine):
     version = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.163.01  Tue Apr  8 12:41:17 UTC 2025"
     machine.set("driver", "version", version)
 
@@ -131,7 +129,7 @@ CASES += of("software.gpudirect")(
     Case("dma-buf on a kernel that has none", FAIL, on_kernel("5.10.0-34-amd64")),
     Case("a kernel of RHEL 8 may have it", NOT_JUDGED, on_kernel("4.18.0-553.el8_10.x86_64")),
     Case("the kernel's version was not read", ERROR, on_kernel(unread("denied", "osrelease"))),
-    Case("neither of the two", FAIL, proprietary_without_peermem),
+    Case("neither of the two", FAIL, both(without_peermem, proprietary)),
     Case("the driver's flavour was not read", ERROR, driver_file_unread),
     Case("no GPU", SKIP, no_gpu_and_no_driver),
 )
@@ -193,6 +191,22 @@ CASES += of("platform.serial")(
 )
 CASES += of("platform.one_name")(
     Case("its boot id is hidden", NOT_JUDGED, plant.set("system", "boot_id", unread("denied", "EACCES")))
+)
+
+# What only some contracts ask for
+DMA_BUF = {"contract.gpudirect_dma_buf": True}
+UNSET = {"contract.nccl_unset": "NCCL_ALGO NCCL_PROTO"}
+CASES += of("contract.gpudirect")(
+    Case("the open kernel module", PASS, limits=DMA_BUF),
+    Case("peermem alone", FAIL, proprietary, limits=DMA_BUF),
+    Case("peermem on an old kernel", FAIL, plant.set("system", "kernel_release", "5.10.0-34-amd64"), limits=DMA_BUF),
+    Case("the type of the module was not read", ERROR, VERSION_UNREAD, limits=DMA_BUF),
+)
+CASES += of("contract.nccl_unset")(
+    Case("nothing set", PASS, limits=UNSET),
+    Case("healthy: another setting", PASS, nccl_conf("NCCL_DEBUG=INFO"), limits=UNSET),
+    Case("an algorithm for every job", FAIL, nccl_conf("NCCL_ALGO=Ring"), limits=UNSET),
+    Case("not read", ERROR, plant.set("environment", "nccl_conf", unread("denied", "/etc/nccl.conf")), limits=UNSET),
 )
 
 
