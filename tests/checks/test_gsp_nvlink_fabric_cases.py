@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import pytest
 from fleet.changes import changes
 from fleet.machine import Machine, facts_of
 from support.cases import ERROR, FAIL, FAILED, PASS, SKIP, UNSUPPORTED, WARN, asserting, of, unread
@@ -11,6 +12,7 @@ from support.judging import UNNAMED, Case, baseline_of, both, every_gpu, fails, 
 from nodegate import suite
 from nodegate.judge.judge import judge
 from nodegate.node import Node
+from nodegate.subjects.fabric import decode
 from nodegate.unknown import Unknown, Why
 
 
@@ -312,3 +314,37 @@ def test_a_systemd_that_does_not_answer_is_an_error_and_never_a_dead_service():
         "node: could not read the state of nvidia-fabricmanager: failed: Failed to connect to bus: Host is down - "
         "run systemctl status on the node"
     )
+
+
+# The fabric health mask, bit by bit, as nvml.h lays it out
+HEALTHY = 426  # of a healthy H100
+
+
+@pytest.mark.parametrize(
+    ("shift", "width", "value", "verdict", "words"),
+    [
+        (0, 2, 1, FAIL, "bandwidth is degraded"),
+        (2, 2, 1, WARN, "route recovery in progress"),
+        (4, 2, 1, FAIL, "route is unhealthy"),
+        (6, 2, 1, FAIL, "access timeout recovery pending"),
+        (8, 4, 2, FAIL, "configuration: system GUID is wrong"),
+        (8, 4, 3, FAIL, "configuration: chassis serial number is wrong"),
+        (8, 4, 4, FAIL, "configuration: no partition"),
+        (8, 4, 5, FAIL, "configuration: too few NVLinks"),
+        (8, 4, 6, FAIL, "configuration: GPU firmware does not fit"),
+        (8, 4, 7, FAIL, "configuration: invalid location"),
+        (8, 4, 8, FAIL, "configuration: GPU state is invalid"),
+        (8, 4, 9, ERROR, "configuration has the unknown value 9"),
+        (12, 2, 2, FAIL, "no partition assigned"),
+        (14, 2, 2, FAIL, "fabric manager disconnected"),
+        (0, 2, 3, ERROR, "bandwidth has the unknown value 3"),
+    ],
+)
+def test_each_bad_field_is_named(shift, width, value, verdict, words):
+    mask = HEALTHY & ~(((1 << width) - 1) << shift) | value << shift
+    (bad,) = decode(mask).wrong
+    assert (bad.verdict, bad.text) == (verdict, words)
+
+
+def test_several_bad_fields_are_all_named():
+    assert [bad.text for bad in decode(0x91A9).wrong] == ["bandwidth is degraded", "fabric manager disconnected"]

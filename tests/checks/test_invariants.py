@@ -69,9 +69,7 @@ def test_without_nvml_nothing_that_reads_gpus_is_judged():
 
 
 @pytest.mark.parametrize("reading", READINGS)
-@pytest.mark.parametrize(
-    "value", [{"why": "failed", "detail": "NVML 999"}, {"why": "missing", "detail": ""}, None, "x"]
-)
+@pytest.mark.parametrize("value", [{"why": "missing", "detail": ""}, "x"])
 def test_no_reading_breaks_a_check(reading, value):
     machine = Machine.hgx_h100()
     machine.set_gpu(3, reading, value)

@@ -1,4 +1,4 @@
-"""What the checks of the host's upkeep say of one machine with one fault, and of machines that only look faulty."""
+"""What the checks of the host's upkeep and of the order say of one fault, and of machines that only look faulty."""
 
 import pytest
 from fleet.machine import Machine

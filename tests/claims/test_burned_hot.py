@@ -18,14 +18,14 @@ from nodegate.records.verdict import GOOD, NodeVerdict
 NODES = 4
 
 
-def burned(plant: Callable[[Machine], object]) -> tuple[set[NodeVerdict], Shown]:
+def burned(plant: Callable[[Machine], object], claim: str = "burned") -> tuple[set[NodeVerdict], Shown]:
     machines = [Machine.hgx_h100(f"node{number:02d}", number) for number in range(1, NODES + 1)]
     for machine in machines:
         plant(machine)
     records = judged_alone(machines, ORDERED)
     claims = {node: claims_of_node(Profile.DELIVERY, each, lambda _: "") for node, each in records.items()}
     verdicts = {node_verdict(each, claims[node]) for node, each in records.items()}
-    return verdicts, next(each for each in claims["node01"] if each.claim == "burned")
+    return verdicts, next(each for each in claims["node01"] if each.claim == claim)
 
 
 def drawing(watts: float, path: str = "cublas") -> Callable[[Machine], object]:
@@ -71,11 +71,7 @@ def test_own_kernels_may_draw_less_and_the_claim_says_so() -> None:
 
 
 def test_own_kernels_do_not_prove_the_rate_of_a_board_until_theirs_is_known() -> None:
-    machines = [Machine.hgx_h100(f"node{number:02d}", number) for number in range(1, NODES + 1)]
-    for machine in machines:
-        drawing(690, "ptx")(machine)
-    records = judged_alone(machines, ORDERED)["node01"]
-    compute = next(each for each in claims_of_node(Profile.DELIVERY, records, lambda _: "") if each.claim == "compute")
+    _, compute = burned(drawing(690, "ptx"), "compute")
     assert compute.state is State.NOT_PROVEN
     assert compute.why.startswith(
         "the value of a good board is unknown, there is only a floor of 297 TFLOPS (derived: 30 % of the peak"

@@ -1,4 +1,4 @@
-"""docs/evidence/silent-values.md: a value that says nothing opens a claim, or there is a reason why it need not."""
+"""docs/evidence: what of a healthy node may be wrong, or say nothing, without a word has a reason."""
 
 import random
 from pathlib import Path
@@ -8,6 +8,7 @@ from fleet.machine import Machine
 from support.healthy_platforms import CARDS, PLATFORMS, UNSUPPORTED, node_of
 from support.judging import judge_one
 
+from bench import one_value_changes as script
 from bench import silent_values
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Why
@@ -67,3 +68,26 @@ def test_nvlinks_whose_errors_no_gpu_reports_are_not_without_errors_by_design() 
     for check in ("nvlink.errors", "nvlink.bit_errors"):
         (finding,) = judge_one(check, machine).findings
         assert (finding.verdict, finding.why) == (Verdict.SKIP, Why.NOT_DONE)
+
+
+# docs/evidence/one-value-changes.md
+CHANGES = PAGE.with_name("one-value-changes.md")
+
+
+def test_the_page_has_a_reason_for_everything() -> None:
+    assert script.NO_REASON not in CHANGES.read_text("utf-8")
+
+
+def test_a_change_that_stays_accepted_without_a_reason_is_named() -> None:
+    outcomes = [("cpus.smt", "", script.ACCEPTED), ("cpus.new", "", script.ACCEPTED), ("cpus.new", 1, script.REJECTED)]
+    assert script.unexplained(outcomes) == ["cpus.new"]
+    assert f'| {script.NO_REASON} | `cpus.new` ("") |' in script.page(outcomes)
+
+
+def test_fewer_cpus_online_are_no_accepted_change() -> None:
+    for change, text, verdict in (
+        (("cpus", "online"), "0", script.REJECTED),
+        (("cpus", "present"), "0", script.INCOMPLETE),
+        (("cpus", "smt"), "garbage", script.ACCEPTED),
+    ):
+        assert script.verdict(script.changed(change, text), "cpus") == verdict

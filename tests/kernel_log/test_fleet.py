@@ -22,27 +22,26 @@ def nodes(*downs_s: float, rail: str = "mlx5_2") -> dict[str, tuple[str, LogTrai
     }
 
 
-def test_links_that_fall_within_a_second_are_one_event() -> None:
-    log = FleetLog(nodes(100.0, 100.4, 100.9, 500.0))
-    assert log.together("gpu0", DEVICE, 100.0) == Together(2, "mlx5_2")
-    assert log.together("gpu2", DEVICE, 100.9) == Together(2, "mlx5_2")
-    assert log.together("gpu3", DEVICE, 500.0) is None
+ONE_NODE = tuple(LinkDown(100.0, DEVICE if number == 2 else f"mlx5_{number}", f"mlx5_{number}") for number in range(8))
+MIXED = nodes(100.0, 100.1) | {"gpu9": nodes(100.2, rail="mlx5_3")["gpu0"]}
+PLATFORMS = {name: (f"platform {name}", traits) for name, (_, traits) in nodes(100.0, 100.1, 100.2).items()}
 
 
-def test_many_links_of_one_node_are_no_switch_event() -> None:
-    downs = tuple(LinkDown(100.0, f"mlx5_{number}", f"mlx5_{number}") for number in range(8))
-    log = FleetLog({"gpu0": ("hgx", LogTraits(downs, readable=True))})
-    assert log.together("gpu0", "mlx5_0", 100.0) is None
-
-
-def test_links_of_several_rails_have_no_rail() -> None:
-    mixed = nodes(100.0, 100.1) | {"gpu9": nodes(100.2, rail="mlx5_3")["gpu0"]}
-    assert FleetLog(mixed).together("gpu0", DEVICE, 100.0) == Together(2, "")
-
-
-def test_platforms_share_their_switches() -> None:
-    mixed = {name: (f"platform {name}", traits) for name, (_, traits) in nodes(100.0, 100.1, 100.2).items()}
-    assert FleetLog(mixed).together("gpu0", DEVICE, 100.0) == Together(2, "mlx5_2")
+@pytest.mark.parametrize(
+    ("log", "node", "when_s", "found"),
+    [
+        (nodes(100.0, 100.4, 100.9, 500.0), "gpu0", 100.0, Together(2, "mlx5_2")),  # within a second: one event
+        (nodes(100.0, 100.4, 100.9, 500.0), "gpu2", 100.9, Together(2, "mlx5_2")),
+        (nodes(100.0, 100.4, 100.9, 500.0), "gpu3", 500.0, None),
+        ({"gpu0": ("hgx", LogTraits(ONE_NODE, readable=True))}, "gpu0", 100.0, None),  # no switch event
+        (MIXED, "gpu0", 100.0, Together(2, "")),  # links of several rails have no rail
+        (PLATFORMS, "gpu0", 100.0, Together(2, "mlx5_2")),  # platforms share their switches
+    ],
+)
+def test_links_of_many_nodes_that_fall_together_are_one_event(
+    log: dict[str, tuple[str, LogTraits]], node: str, when_s: float, found: Together | None
+) -> None:
+    assert FleetLog(log).together(node, DEVICE, when_s) == found
 
 
 def test_an_error_is_counted_among_the_nodes_of_its_platform_whose_log_was_read() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.documents import json_values
 
 from nodegate.errors import CannotMeasure
 from nodegate.node import Connection, Node
@@ -90,13 +91,7 @@ def test_no_bytes_raise_anything_else(raw: bytes) -> None:
             decode(attempt)
 
 
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-        max_leaves=10,
-    )
-)
+@given(json_values)
 def test_no_json_in_the_place_of_the_sections_raises_anything_else(value: object) -> None:
     with contextlib.suppress(CannotMeasure):
         assert decode(changed(sections=value)).sections == value

@@ -46,13 +46,6 @@ def test_the_recorder_is_named():
 
 
 @pytest.mark.usefixtures("tomorrow")
-@pytest.mark.parametrize("by", [{"version": "0.1.0", "sections": [*SECTIONS, "tomorrow"]}])
-def test_a_section_that_its_recorder_knew_and_did_not_send_is_an_error(by):
-    with pytest.raises(CannotMeasure, match="tomorrow could not be read: missing"):
-        recorded(by=by).get("tomorrow")
-
-
-@pytest.mark.usefixtures("tomorrow")
 def test_a_section_that_is_there_counts_whoever_recorded_it():
     assert recorded(tomorrow={"data": [1]}).get("tomorrow") == [1]
 

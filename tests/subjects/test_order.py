@@ -30,11 +30,7 @@ nodegate_expect:
         ({"driver": 550.1}, "driver must be text, not 550.1", 'put it in quotes: driver: "550.1"'),
         ({"driver": ""}, "driver must be text, not ''", ""),
         ({"driver": []}, "driver is an empty list, which nothing can satisfy", "leave the item out"),
-        (
-            {"driver": ">= 55O"},
-            "driver: '>= 55O' is no bound of a version",
-            'reads ">= 550.54, < 560"',
-        ),
+        ({"driver": ">= 55O"}, "driver: '>= 55O' is no bound of a version", 'reads ">= 550.54, < 560"'),
         ({"driver": ">= 550, 560"}, "driver: '560' is no bound of a version", ""),
         ({"kernel": ">= 6.9, < 5.15"}, "kernel: nothing is '>= 6.9, < 5.15'", "a range of versions reads"),
         ({"kernel": "> 5.15, <= 5.15.0"}, "kernel: nothing is", ""),

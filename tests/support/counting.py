@@ -1,7 +1,7 @@
 """Counters for tests: one machine before the load and after it, and what a check says of the difference."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from fleet.machine import EPOCH_S, Machine, facts_of
 from support import cases
@@ -21,15 +21,13 @@ class CounterCase(cases.Case):
     during: Callable[[Machine], object] = lambda machine: None
     before: Callable[[Machine], object] = lambda machine: None
     machine: Callable[..., Machine] = Machine.hgx_h100
-    seconds: float = LOAD_S
-    limits: Mapping[str, object] = field(default_factory=dict)
 
 
 def counted(case):
     """The facts of the machine before the load, and after it."""
     first = case.machine(NODE)
     case.before(first)
-    second = case.machine(NODE, epoch_s=EPOCH_S + case.seconds)
+    second = case.machine(NODE, epoch_s=EPOCH_S + LOAD_S)
     case.before(second)
     case.during(second)
     return Counters(facts_of(first), facts_of(second))
@@ -38,5 +36,5 @@ def counted(case):
 def judged(case):
     """What the check says."""
     counters = counted(case)
-    known = {"counters": counters, "baseline": baseline_of(counters.before, Node(NODE), case.limits)}
+    known = {"counters": counters, "baseline": baseline_of(counters.before, Node(NODE))}
     return cases.judged_with(case.check, counters.before, known)
