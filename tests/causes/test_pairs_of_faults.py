@@ -24,8 +24,6 @@ BETWEEN_NODES = (
 )
 # A GPU that never begins to copy loses no words.
 IMPOSSIBLE = frozenset(("dead_fabric_manager", "lost_words"))
-
-
 # A collective that is 6 % slow, and a part of its node that can cost as much: one reading cannot tell two faults.
 ALIKE = {frozenset(("slow_all_reduce", other)) for other in ("power_brake", "broken_nvlink", "hot_gpu", "no_nvls")}
 # These keep checks from being judged, so what another pair of faults shows may not be seen beside them.

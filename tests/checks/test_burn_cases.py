@@ -1,17 +1,23 @@
 """What the burn checks say of one burn with one fault, word for word, and of the burns that only look faulty."""
 
+import copy
 import json
 
 from fleet.changes import changes
 from fleet.machine import Machine
-from support.burning import BurnCase, document, every_window, ran_by_others, refused
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.burning import BurnCase, document, every_window, judged, ran_by_others, refused
 from support.cases import ERROR, FAIL, FAILED, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
+from support.documents import json_values, places, replaced
+from support.judging import both, plant
 from support.judging import every_gpu as all_gpus
-from support.judging import plant
 
+from nodegate import suite
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.burn.run import Burn
 from nodegate.profile import Profile
+from nodegate.records.verdict import Verdict
 
 FIRST = {"iteration": 4711, "at_s": 31.2, "row": 17, "column": 4096, "words": 12}
 STALLED_S = [*map(float, (*range(1, 10), *range(30, 37)))]
@@ -149,6 +155,7 @@ def lighter_after(found, seconds):
 
 RIGHT_AGAIN = [lambda found: None]
 SHORT_OF_POWER = every_gpu(sm_clock_mhz=[1100, 1200, 1300])
+OLD_ERRORS = {"ecc_uncorrected": [3, 3, 3]}
 CAPPED = all_gpus("power_limit_enforced_mw", 500_000)
 ONLY_SET = all_gpus("power_limit_enforced_mw", NOT_TOLD)
 NO_CUDA = ran_by_others("empty.txt", stderr="cuInit returned 802 (system not yet initialized)\nNo CUDA devices")
@@ -272,11 +279,7 @@ CASES += of("burn.ecc")(
     BurnCase("uncorrected", FAIL, growing("ecc_uncorrected", 1)),
     BurnCase("very many corrected", WARN, growing("ecc_corrected", 400)),
     BurnCase("a few corrected", PASS, growing("ecc_corrected", 9)),
-    BurnCase(
-        "errors from before",
-        PASS,
-        lambda found: [each.update(ecc_uncorrected=[3, 3, 3]) for each in found["gpus"][3]["samples"]["windows"]],
-    ),
+    BurnCase("errors from before", PASS, both(moment(3, -1, **OLD_ERRORS), load(3, **OLD_ERRORS))),
     BurnCase("counter reset", ERROR, moment(3, 30, ecc_uncorrected=[5, 5, 5])),
     BurnCase("one GPU without ECC", ERROR, without_quantity(3, "ecc_corrected", "not supported")),
     BurnCase("no GPU with ECC", PASS, without_quantity(None, "ecc_corrected", "not supported")),
@@ -377,3 +380,32 @@ def test_what_it_reached_is_compared_with_nothing_else():
         assert one.conditions == {**other.conditions, "kernel": "wgmma"}
         assert one.key != other.key
     assert by_it.named("burn.fp32_tflops")[0].key == by_ours.named("burn.fp32_tflops")[0].key
+
+
+# Whatever a node sends as its burn: each check judges it or says that it cannot, and never breaks.
+
+
+def small():
+    """A burn with few windows, so that a change seldom falls on one of many alike."""
+    found = document(Machine.hgx_h100(), count=3)
+    for gpu in found["gpus"]:
+        gpu["samples"]["windows"] = gpu["samples"]["windows"][:3]
+    return found
+
+
+SMALL = small()
+OF_THE_BURN = [check.id for check in suite.checks() if check.id.startswith("burn.")]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(place=st.sampled_from(places(SMALL)), value=json_values, check=st.sampled_from(OF_THE_BURN))
+def test_no_value_in_the_document_breaks_a_check(place, value, check):
+    def change(found):
+        changed = replaced(copy.deepcopy(SMALL), place, value)
+        found.clear()
+        found.update(changed)
+
+    record = judged(BurnCase("hostile", Verdict.PASS, change, check=check))
+    assert "itself failed" not in record.message, record.message
+    assert all("itself failed" not in finding.message for finding in record.findings)
+    assert all(len(finding.message) < 4000 for finding in record.findings)

@@ -48,6 +48,10 @@ DAY_S = 86400.0
 NODES = 8
 
 
+def machines_of(count):
+    return {f"gpu{number:02}": Machine.hgx_h100(f"gpu{number:02}", number) for number in range(1, count + 1)}
+
+
 def says(line, ago_s=600.0):
     return plant.kernel(line, ago_s=ago_s)
 
@@ -82,9 +86,7 @@ class FleetCase(Case):
     others: Callable[[OneMachine, int], object] = quiet
 
     def record(self):
-        machines = {
-            f"gpu{number + 1:02}": Machine.hgx_h100(f"gpu{number + 1:02}", number + 1) for number in range(NODES)
-        }
+        machines = machines_of(NODES)
         self.change(machines["gpu01"])
         for number, name in enumerate(list(machines)[1:], 1):
             self.others(machines[name], number)
@@ -133,8 +135,8 @@ def test_a_node_that_is_not_compared(line, whose, after_s, verdict, nodes):
     machine = Machine.hgx_h100()
     machine.set("system", "uptime_s", 3600.0)
     machine.kernel(line, ago_s=3600.0 - after_s)
-    others = {f"gpu{number:02}": Machine.hgx_h100(f"gpu{number:02}", number) for number in range(1, nodes + 1)}
-    record = judge_one(CHECK, machine, profile=Profile.BOOTCHECK, fleet=fleet_of({**others, "gpu01": machine}))
+    fleet = fleet_of({**machines_of(nodes), "gpu01": machine})
+    record = judge_one(CHECK, machine, profile=Profile.BOOTCHECK, fleet=fleet)
     assert [(finding.verdict, finding.part.label) for finding in record.findings] == [(verdict, whose)]
 
 
@@ -152,7 +154,7 @@ def test_many_kinds_of_unknown_errors_are_counted():
 
 def flapping(count, alone=0):
     """What is said of gpu01, whose rail fell 3 times with that of all `count` nodes, and `alone` times by itself."""
-    machines = {f"gpu{number:02}": Machine.hgx_h100(f"gpu{number:02}", number) for number in range(1, count + 1)}
+    machines = machines_of(count)
     for number, machine in enumerate(machines.values()):
         for time in range(3):
             down(machine, 7200.0 - 600 * time - number / 100)

@@ -58,14 +58,6 @@ def test_no_adapter_at_all_is_known_and_an_unreadable_one_is_not():
         rdma.parse({"mlx5_0": {"ports": {"x": {}}}})
 
 
-def test_network_devices():
-    machine = Machine.hgx_h100()
-    machine.set_netdev("eno1", "carrier", "0")
-    devices = facts_of(machine).netdevs
-    assert devices["eno1"].carrier is False
-    assert (devices["ens2f0np0"].mtu, devices["ens2f0np0"].address) == (9000, "0000:2a:00.0")
-
-
 # GPUs
 
 

@@ -1,18 +1,30 @@
 """What the release that recorded a document did not know is "not recorded then"; what it knew and lacks is an error."""
 
+import json
+import lzma
+from collections.abc import Iterator
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
 import pytest
 from fleet.machine import Machine
 
 from nodegate.errors import CannotMeasure, NotApplicable
-from nodegate.facts import FACTS, Fact, NodeFacts
+from nodegate.facts import FACTS, Fact, NodeFacts, read
 from nodegate.judge.context import facts_of
 from nodegate.judge.judge import judge
 from nodegate.node_side.probe.main import SECTIONS
 from nodegate.probe.document import FIRST, KEY, document_of, today
+from nodegate.probe.pci import Pci
 from nodegate.probe.readings import section_data
 from nodegate.records.evidence import Evidence
 from nodegate.records.verdict import Verdict
+from nodegate.release import suite_version
 from nodegate.suite import Check
+from nodegate.unknown import Unknown, Why
 
 BARE = Machine.hgx_h100().document()
 NOT_THEN = "not recorded then: this evidence was recorded by nodegate 0.1.0"
@@ -84,3 +96,52 @@ def test_a_check_of_older_evidence_is_skipped_and_of_todays_an_error(by, verdict
     check = Check("tomorrow.all", "All of it.", (), "delivery", ("tomorrow", "verdicts"), check_tomorrow, "")
     record = judge(check, facts.get, "gpu01")
     assert (record.verdict, words in record.message) == (verdict, True), record.message
+
+
+def test_a_checkout_that_is_not_installed_has_no_version(monkeypatch):
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    assert suite_version.__wrapped__() == "unknown"
+
+
+# Documents as nodegate 0.2.0 recorded them give the same facts: what is read only since then is unknown.
+
+RECORDED = Path(__file__).parents[1] / "recorded"
+DEMO = Path(__file__).parents[2] / "inventory" / "demo" / "recordings"
+NODES = ("hgx01", "roce01")
+
+
+def older(node: str) -> Any:
+    return json.loads(lzma.decompress((RECORDED / f"facts-0.2.0-{node}.json.xz").read_bytes()))
+
+
+def fact(name: str, document: Any) -> object:
+    found = read(name, document_of(document).recorded_by(today()))
+    return found.devices if isinstance(found, Pci) else found  # which is equal to itself alone
+
+
+@pytest.mark.parametrize(
+    "name", sorted(FACTS.keys() - {"hooks", "upkeep"})
+)  # of which no document of then has anything
+@pytest.mark.parametrize("node", NODES)
+def test_an_older_document_gives_the_facts_of_one_of_today(node: str, name: str) -> None:
+    before, now = fact(name, older(node)), fact(name, json.loads((DEMO / node / "facts.json").read_text()))
+    differing = list(differences(before, now))
+    assert [each for each in differing if not isinstance(each, Unknown)] == []
+    assert {each.why for each in differing if isinstance(each, Unknown)} <= {Why.NOT_DONE, Why.MISSING}
+
+
+def differences(one: object, two: object) -> Iterator[object]:
+    """The values of the first that are others in the second, down to the single readings."""
+    if one == two:
+        return
+    if is_dataclass(one) and not isinstance(one, Unknown) and type(one) is type(two):
+        for each in dataclass_fields(one):
+            yield from differences(getattr(one, each.name), getattr(two, each.name))
+    elif isinstance(one, tuple) and isinstance(two, tuple) and len(one) == len(two):
+        for pair in zip(one, two, strict=True):
+            yield from differences(*pair)
+    else:
+        yield one

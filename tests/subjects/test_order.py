@@ -8,18 +8,11 @@ from support.recorded import run_pytest, write_fleet
 
 from nodegate.commands.expect import learn_from
 from nodegate.errors import UsageError
-from nodegate.inventory import inventory
 from nodegate.node import Node
 from nodegate.records.run_folder import RunFolder
 from nodegate.run.conditions import read as read_run
 from nodegate.run.conditions import read_earlier
 from nodegate.subjects.order import check_orders
-
-GROUP_VARS = """\
-nodegate_expect:
-  driver: ["550.163.01", "560.35.03"]
-  gpus: 8
-"""
 
 
 @pytest.mark.parametrize(
@@ -70,15 +63,6 @@ def test_what_could_not_be_demanded_is_refused_with_its_line(order: object, mess
 )
 def test_a_range_that_can_hold_is_taken(value: str) -> None:
     check_orders([Node("gpu01", expected={"expect": {"kernel": value}})])
-
-
-def test_the_place_of_the_order_is_the_file_of_variables(tmp_path: Path) -> None:
-    (tmp_path / "hosts.yaml").write_text("all:\n  hosts:\n    gpu01:\n")
-    (tmp_path / "group_vars").mkdir()
-    (tmp_path / "group_vars" / "all.yaml").write_text(GROUP_VARS)
-    (node,) = inventory.read([str(tmp_path / "hosts.yaml")]).nodes
-    assert node.expected["expect"] == {"driver": ["550.163.01", "560.35.03"], "gpus": 8}
-    assert node.origins["expect"] == f"{tmp_path}/group_vars/all.yaml:1"
 
 
 def a_fleet_with_one_firmware_everywhere(firmware: str) -> list[Machine]:
