@@ -28,15 +28,9 @@ OF_CAUSE = (
 def run_of_the_demo(folder: Path, *start: str) -> tuple[int, dict[str, Any]]:
     """The exit code and report.json of a whole run over the demo fleet."""
     words = ["checks", "--inventory", "inventory/demo.yaml", "--run-dir", str(folder), "-p", "no:cacheprovider", "-q"]
-    done = subprocess.run(
-        [sys.executable, *start, *words, "--history", f"{folder}.sqlite"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-        check=False,
-    )
+    command = [sys.executable, *start, *words, "--history", f"{folder}.sqlite"]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, timeout=300, check=False)
     return done.returncode, json.loads((folder / "report.json").read_text(encoding="utf-8"))
 
 

@@ -45,7 +45,6 @@ EVERYDAY = (
     (4, "pmd_set_huge: Cannot satisfy [mem 0x20000000000-0x20000200000] with a huge-page mapping"),
 )
 DAY_S = 86400.0
-NODES = 8
 
 
 def machines_of(count):
@@ -86,7 +85,7 @@ class FleetCase(Case):
     others: Callable[[OneMachine, int], object] = quiet
 
     def record(self):
-        machines = machines_of(NODES)
+        machines = machines_of(8)
         self.change(machines["gpu01"])
         for number, name in enumerate(list(machines)[1:], 1):
             self.others(machines[name], number)
