@@ -434,7 +434,7 @@ def test_a_reset_settles_what_came_before_it_and_nothing_after():
 
 
 def test_a_burst_is_one_fault_with_a_count_and_is_read_line_by_line():
-    kinds, lines = 29, 40_000
+    kinds, lines = 29, 20_000
     texts = [f"NVRM: Xid (PCI:0000:9b:00): 95, pid={n}, name=python3, Uncontained: LTC TAG ({n})" for n in range(kinds)]
     window = LogWindow(now_s=100_000.0, boot_s=0.0, window_h=24, profile=Profile.DELIVERY)
     tracemalloc.start()

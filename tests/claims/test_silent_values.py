@@ -14,7 +14,7 @@ from nodegate.records.verdict import Verdict
 from nodegate.unknown import Why
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "silent-values.md"
-SEED, SAMPLE = 27, 500
+SEED, SAMPLE = 27, 250
 
 
 def test_of_a_sample_every_silence_that_changes_nothing_has_its_reason() -> None:

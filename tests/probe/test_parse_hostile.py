@@ -35,20 +35,20 @@ def test_any_json_as_the_data_of_a_section(sections):
     read_all(ProbeDocument(sections=sections, uid=0, epoch_s=1.0, duration_s=0.1))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(PLACES), json_values)
 def test_any_json_in_the_place_of_any_value_of_a_healthy_machine(place, value):
     sections = replaced(HEALTHY["sections"], place, value)
     read_all(document_of(HEALTHY | {"sections": sections}, received_epoch_s=1.0, round_trip_s=0.1))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(st.text(max_size=80) | st.from_regex(r"\[ *[0-9.]{1,9}\] ?\w*: .{0,20}"), max_size=5), st.floats())
 def test_any_line_of_a_kernel_log(lines, now):
     parse_lines(lines, now_epoch_s=now, boot_epoch_s=0.0)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(RECORDINGS), st.integers(0, 20_000), st.integers(0, 200), st.text(max_size=20))
 def test_any_damage_to_a_tools_output(recorded, start, length, inserted):
     tool, written = recorded
