@@ -164,10 +164,7 @@ class TestAPlatformThatIsLikeAnother:
     [
         ("- 1\n", "1: a baseline file must be a mapping of names"),
         ("", "1: a baseline file must be a mapping"),
-        (
-            "platform: p\nlimits:\n\ta.b: {}\n",
-            "indent with spaces",
-        ),
+        ("platform: p\nlimits:\n\ta.b: {}\n", "indent with spaces"),
         ("platform: p\nlimits:\n  a.b: {value: 8\n", "this is not YAML"),
         ("platform: p\nlimits:\n  a.b: *default\n", "default"),
         ("title: x\n", "1: the file needs platform: some text"),

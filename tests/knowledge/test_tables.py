@@ -72,9 +72,7 @@ def test_a_code_that_is_not_in_the_table_warns() -> None:
     assert (rule.delivery, rule.bootcheck) == (Verdict.WARN, Verdict.WARN)
 
 
-def test_the_rule_fits_its_example_and_the_probe_brings_each_form_of_its_pattern(
-    subtests: pytest.Subtests,
-) -> None:
+def test_the_rule_fits_its_example_and_the_probe_brings_each_form_of_its_pattern(subtests: pytest.Subtests) -> None:
     for rule in lines():
         with subtests.test(rule.id):
             first = rule_of(rule.example)

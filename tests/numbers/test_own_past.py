@@ -53,13 +53,7 @@ FLEET = {"proven_by": "fleet"}
         ([455], [480.0] * 4 + [455.0] * 44, FLEET, WARN, ""),  # never forgotten: what is kept of 400 runs
         *(([480], past, FLEET, PASS, "") for past in ([*STEADY, 400.0], [*STEADY[1:], 400.0, 480.0], STEADY)),
         ([500], STEADY[:16] + [500.0] * 8, FLEET, PASS, ""),
-        (
-            [70],
-            [60.0] * 16 + [70.0] * 4,
-            {"unit": "°C"},
-            WARN,
-            "newest 4 runs is 10 °C above that of its first 16",
-        ),
+        ([70], [60.0] * 16 + [70.0] * 4, {"unit": "°C"}, WARN, "newest 4 runs is 10 °C above that of its first 16"),
     ],
 )
 def test_what_its_own_past_says(values, past, given, verdict, note):

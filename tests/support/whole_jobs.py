@@ -145,7 +145,4 @@ def _as(form, node, zone_h, when, text):
     day = f"{local.day:2}"
     if form == "syslog":
         return f"{local:%b} {day} {local:%H:%M:%S} {node} kernel: [ 1234.500000] {text}"
-    if form == "journal":
-        minutes = round(zone_h * 60)
-        return f"{local:%Y-%m-%dT%H:%M:%S}{minutes // 60:+03}{minutes % 60:02} {node} kernel: {text}"
     return f"[{local:%a %b} {day} {local:%H:%M:%S %Y}] {text}"

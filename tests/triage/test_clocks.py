@@ -16,27 +16,38 @@ LOST = ("RuntimeError: CUDA error: unknown error", "Compile with `TORCH_USE_CUDA
 MEMORY = "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 2 has a total capacity"
 
 
+GONE = "GPU has fallen off the bus."
+ONE_FILE = ["kubectl logs -l --prefix", "by time", "stern", "compose"]
+
+
 def judged(folder, *zones):
     return triage([str(folder)], zones=zones, now_s=NOW_S)
 
 
-@pytest.mark.parametrize("ahead", [timedelta(hours=8), timedelta(hours=17), -timedelta(hours=3, minutes=12)], ids=str)
-def test_a_worker_whose_clock_is_hours_off_is_put_beside_the_others(tmp_path, ahead):
+@pytest.mark.parametrize(
+    ("ahead", "said"),
+    [
+        (timedelta(hours=8), "is 8 h ahead of the others'"),
+        (timedelta(hours=17), "is 17 h ahead of the others'"),
+        (-timedelta(hours=3, minutes=12), "is 3 h 12 min behind the others'"),
+    ],
+)
+def test_a_worker_whose_clock_is_hours_off_is_put_beside_the_others(tmp_path, ahead, said):
     LAYOUTS["a file a worker"](tmp_path, job(broken=2, last_words=(MEMORY,), ahead=ahead))
     found = judged(tmp_path)
     assert (found.cause, found.root.kind.id, found.where.rank) == (Cause.PROGRAM, "cuda_oom", 2)
-    (said,) = (note for note in remarks(found) if "clock of" in note)
-    by, which = ("17 h", "ahead of") if ahead > timedelta(hours=9) else ("3 h 12 min", "behind")
-    by, which = ("8 h", "ahead of") if ahead == timedelta(hours=8) else (by, which)
-    assert f"is {by} {which} the others'" in said
-    assert "lines that both have" in said
+    (of_clocks,) = (note for note in remarks(found) if "clock of" in note)
+    assert said in of_clocks
+    assert "lines that both have" in of_clocks
 
 
-@pytest.mark.parametrize("hours", [17, -20, 3.2])
-def test_the_kernel_log_of_a_host_whose_clock_is_wrong_is_moved_with_its_worker(tmp_path, hours):
+@pytest.mark.parametrize(
+    ("layout", "hours"), [*(("a file a worker", hours) for hours in (17, -20, 3.2)), *((each, 17) for each in ONE_FILE)]
+)
+def test_the_kernel_log_of_a_host_whose_clock_is_wrong_is_moved_with_its_worker(tmp_path, layout, hours):
     ahead = timedelta(hours=hours)
-    LAYOUTS["a file a worker"](tmp_path, job(last_words=LOST, ahead=ahead))
-    kernel_log(tmp_path, code=79, text="pid='<unknown>', name=<unknown>, GPU has fallen off the bus.", ahead=ahead)
+    LAYOUTS[layout](tmp_path, job(last_words=LOST, ahead=ahead))
+    kernel_log(tmp_path, code=79, text=f"pid='<unknown>', name=<unknown>, {GONE}", ahead=ahead)
     found = judged(tmp_path)
     assert (found.cause, found.where.node, found.where.rank) == (Cause.HARDWARE, NODES[1], 6)
 
@@ -45,11 +56,6 @@ def test_clocks_in_another_zone_are_joined_by_the_zone_that_the_kernel_log_names
     """The job prints 15:36 local time; the kernel log says 15:36:05+08:00, which is 07:36 UTC."""
     found = judged(ecc_case(tmp_path, kernel_zone="+08:00"))
     assert (found.root.kind.id, found.zone_s, round(found.began_s)) == ("xid_48", 8 * 3600, 1_786_347_366)
-
-
-def test_workers_whose_clocks_agree_are_left_alone(tmp_path):
-    LAYOUTS["a file a worker"](tmp_path, job(broken=2, last_words=(MEMORY,), ahead=timedelta(minutes=9)))
-    assert not any("clock" in note for note in remarks(judged(tmp_path)))
 
 
 def test_two_attempts_of_one_worker_are_not_two_clocks(tmp_path):
@@ -78,26 +84,9 @@ def test_a_worker_that_shares_no_line_and_no_hour_makes_the_order_doubtful(tmp_p
     assert not found.sure
 
 
-@pytest.mark.parametrize("zone_h", [17, -16.5])
-def test_a_host_far_from_a_job_that_names_no_zone_either_is_tried_at_every_half_hour(tmp_path, zone_h):
-    """The job's containers at UTC-8 and their hosts at UTC+9."""
-    LAYOUTS["a file a worker"](tmp_path, job(last_words=LOST))
-    kernel_log(tmp_path, code=79, text="GPU has fallen off the bus.", zone_h=zone_h)
-    found = judged(tmp_path)
-    assert (found.cause, found.sure, found.where.node) == (Cause.HARDWARE, False, NODES[1])
-
-
-def test_a_fault_17_h_away_under_a_clock_without_a_zone_keeps_the_nodes_from_being_called_fine(tmp_path):
-    LAYOUTS["a file a worker"](tmp_path, job(last_words=("KeyError: 'image'",)))
-    kernel_log(tmp_path, code=79, text="GPU has fallen off the bus.", ahead=timedelta(hours=17, minutes=7))
-    found = judged(tmp_path)
-    assert found.cause is Cause.PROGRAM
-    assert "nodes are fine" not in found.sentence.en
-
-
 def test_the_user_names_the_zone_of_one_log(tmp_path):
     LAYOUTS["a file a worker"](tmp_path, job(last_words=LOST))
-    kernel_log(tmp_path, code=79, text="GPU has fallen off the bus.", zone_h=8)
+    kernel_log(tmp_path, code=79, text=GONE, zone_h=8)
     found = judged(tmp_path, "dmesg-*=+08:00")
     assert (found.cause, found.sure, found.where.node) == (Cause.HARDWARE, True, NODES[1])
     assert not any("UTC+08:00" in reason.en for reason in found.why)
@@ -126,9 +115,6 @@ def test_a_zone_for_times_that_name_their_own_is_not_applied_in_silence(tmp_path
     assert "so --tz does not apply to it" in capsys.readouterr().out
 
 
-ONE_FILE = ["kubectl logs -l --prefix", "by time", "stern", "compose"]
-
-
 @pytest.mark.parametrize("layout", ONE_FILE)
 @pytest.mark.parametrize("hours", [8, -5.5, 3.2], ids=str)
 def test_workers_of_one_file_whose_clocks_differ_are_put_beside_each_other(tmp_path, layout, hours):
@@ -142,27 +128,20 @@ def test_workers_of_one_file_whose_clocks_differ_are_put_beside_each_other(tmp_p
     assert "CUDA out of memory" in text
 
 
-@pytest.mark.parametrize("layout", ONE_FILE)
-def test_a_host_log_follows_the_clock_of_its_worker_in_a_common_file(tmp_path, layout):
-    ahead = timedelta(hours=17)
-    LAYOUTS[layout](tmp_path, job(last_words=LOST, ahead=ahead))
-    kernel_log(tmp_path, code=79, text="GPU has fallen off the bus.", ahead=ahead)
-    found = judged(tmp_path)
-    assert (found.cause, found.where.node, found.where.rank) == (Cause.HARDWARE, NODES[1], 6)
-
-
-@pytest.mark.parametrize("layout", ONE_FILE)
-def test_workers_of_one_file_whose_clocks_agree_stay_one_log(tmp_path, layout):
+@pytest.mark.parametrize("layout", ["a file a worker", *ONE_FILE])
+def test_workers_whose_clocks_agree_are_left_as_they_are(tmp_path, layout):
     LAYOUTS[layout](tmp_path, job(broken=2, last_words=(MEMORY,), ahead=timedelta(minutes=9)))
     found = judged(tmp_path)
-    assert found.root.log == str(tmp_path / "job.log")
+    assert found.root.log == str(tmp_path / ("job.log" if layout in ONE_FILE else "moe-worker-0.log"))
     assert not any("clock" in note for note in remarks(found))
 
 
-@pytest.mark.parametrize("layout", ONE_FILE)
-def test_a_common_file_that_is_too_large_to_be_taken_apart_makes_the_order_doubtful(tmp_path, layout, monkeypatch):
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_common_file_that_is_too_large_to_be_taken_apart_makes_the_order_doubtful(tmp_path, packed, monkeypatch):
     monkeypatch.setattr("nodegate.triage.apart.MOST_BYTES", 2000)
-    LAYOUTS[layout](tmp_path, job(broken=2, last_words=(MEMORY,), ahead=timedelta(hours=8)))
+    path = write(tmp_path, "job.log", *prefixed(2, timedelta(hours=8)))
+    if packed:
+        path.write_bytes(gzip.compress(path.read_bytes()))
     found = judged(tmp_path)
     assert not found.sure
     assert any("give one log for each worker" in note for note in remarks(found))
@@ -193,13 +172,4 @@ def test_a_file_of_too_many_workers_to_be_taken_apart_makes_the_order_doubtful(t
     path = write(tmp_path, "job.log", *prefixed(3, timedelta(hours=8)))
     found = triage([str(path)], now_s=NOW_S)
     assert (found.root.kind.id, found.sure) == ("cuda_ecc", False)
-    assert any("give one log for each worker" in note for note in remarks(found))
-
-
-def test_so_does_a_packed_file_that_is_too_large(tmp_path, monkeypatch):
-    monkeypatch.setattr("nodegate.triage.apart.MOST_BYTES", 2000)
-    path = tmp_path / "job.log.gz"
-    path.write_bytes(gzip.compress("\n".join(prefixed(2, timedelta(hours=8))).encode()))
-    found = triage([str(path)], now_s=NOW_S)
-    assert not found.sure
     assert any("give one log for each worker" in note for note in remarks(found))

@@ -19,15 +19,6 @@ from nodegate.triage.triage import triage
 GOLDEN = Path(__file__).parents[1] / "golden" / "triage"
 
 
-@pytest.fixture(params=STORIES, ids=lambda story: story.__name__)
-def story(request, tmp_path, monkeypatch):
-    """The name of a story, and its answer; its logs are in the folder `logs`."""
-    monkeypatch.chdir(tmp_path)
-    Path("logs").mkdir()
-    request.param(Path("logs"))
-    return request.param.__name__, triage(["logs"])
-
-
 def same(file, said):
     if os.environ.get("NODEGATE_WRITE_GOLDEN"):
         file.parent.mkdir(exist_ok=True)
@@ -35,29 +26,24 @@ def same(file, said):
     assert said == file.read_text(encoding="utf-8")
 
 
-def test_the_text_of_a_story(story):
-    name, answer = story
-    same(GOLDEN / f"{name}.txt", f"{render.text(answer)}\n\n{render.text(answer, 'zh')}\n")
-
-
-def test_the_json_of_a_story(story):
-    """A line a key."""
-    name, answer = story
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_the_text_and_the_json_of_a_story(story, tmp_path, monkeypatch):
+    """The JSON has a line a key, and every sentence of the text."""
+    monkeypatch.chdir(tmp_path)
+    Path("logs").mkdir()
+    story(Path("logs"))
+    answer = triage(["logs"])
+    texts = {language: render.text(answer, language) for language in ("en", "zh")}
+    same(GOLDEN / f"{story.__name__}.txt", "\n\n".join(texts.values()) + "\n")
     value = read_output(render.as_json(answer))
     lines = (f"{json.dumps(key)}: {json.dumps(each, ensure_ascii=False)}" for key, each in value.items())
-    same(GOLDEN / f"{name}.json", "{{\n{}\n}}\n".format(",\n".join(lines)))
+    same(GOLDEN / f"{story.__name__}.json", "{{\n{}\n}}\n".format(",\n".join(lines)))
+    for (language, text), notes in zip(texts.items(), ("notes", "notes_zh"), strict=True):
+        said = [value["sentence"], *value["why"][:4], *([value["action"]] if value["failed"] else [])]
+        assert [each[language] for each in said if each[language] not in text] == []
+        assert [note for note in value[notes][:3] if note not in text] == []
 
 
 def test_the_command_answers_in_chinese(tmp_path, capsys):
     assert main(["triage", str(ecc_case(tmp_path)), "--lang", "zh"]) == 0
     assert capsys.readouterr().out.startswith("硬件故障：把作业移出 gpu08")  # noqa: RUF001
-
-
-def test_the_json_has_every_sentence_of_the_text(story):
-    _, answer = story
-    value = read_output(render.as_json(answer))
-    for language, notes in (("en", "notes"), ("zh", "notes_zh")):
-        text = render.text(answer, language)
-        said = [value["sentence"], *value["why"][:4], *([value["action"]] if value["failed"] else [])]
-        assert [each[language] for each in said if each[language] not in text] == []
-        assert [note for note in value[notes][:3] if note not in text] == []

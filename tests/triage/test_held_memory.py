@@ -113,15 +113,6 @@ def test_whose_memory_it_is(tmp_path, lines, other, root):
     assert ("process 81455 has" in answer.sentence.en, "进程 81455 占用" in answer.sentence.zh) == (of_host, of_host)
 
 
-def test_the_words_of_a_foreign_process_name_it(tmp_path):
-    write(tmp_path / "logs", "gpu01.log", *CASES["foreign by the facts"][0])
-    answer = triage([str(tmp_path / "logs"), facts(tmp_path, OTHERS)], now_s=NOW_S)
-    assert answer.sentence.en == (
-        "perhaps host (gpu01): a process that is not this job's holds memory of the GPU on which a rank ran out of it:"
-        " process 81455 has 38.2 GiB"
-    )
-
-
 @pytest.mark.parametrize("line", ["", oom("1.2.3 GiB", "38.21 GiB"), oom(". GiB", "5.00 GiB")])
 def test_a_message_that_cannot_be_read_says_nothing(line):
     assert held(line) is None

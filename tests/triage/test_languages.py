@@ -6,23 +6,12 @@ here is the rule itself (support/languages.py), and that it finds what it is to 
 import re
 from dataclasses import replace
 
-import pytest
 from support.job_logs import ecc_case
-from support.languages import chinese_of, english_in, english_words, sentences, words
+from support.languages import chinese_of, english_in, sentences
 
 from nodegate.knowledge.words import Text
 from nodegate.triage.remarks import Note
 from nodegate.triage.triage import triage
-
-
-@pytest.mark.parametrize("word", ["the", "is", "of", "was", "read", "no", "longer", "error"])
-def test_common_words_are_english(word):
-    assert word in english_words()
-
-
-@pytest.mark.parametrize("word", ["rank", "worker", "pod"])
-def test_terms_of_the_field_are_not(word):
-    assert word not in english_words()
 
 
 def test_each_chinese_side_of_the_tables_is_chinese():
@@ -31,11 +20,6 @@ def test_each_chinese_side_of_the_tables_is_chinese():
     odd = [text.zh for text in sentences() if not re.search("[\u4e00-\u9fff]", text.zh)]
     odd += [text.zh for text in sentences() if re.search(r"(?:\b[a-z]{2,} ){2}[a-z]{2,}\b", text.zh)]
     assert odd == []
-
-
-def test_names_and_options_are_no_words():
-    assert words("看 hosts.yaml、rank_3、--kernel、gpu08 与 dmesg-gpu08.txt:3") == []
-    assert words("训练在 the end 完成（done）") == ["the", "end", "done"]
 
 
 def test_a_note_that_stayed_english_is_found(tmp_path):

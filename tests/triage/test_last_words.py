@@ -73,10 +73,7 @@ CASES = {
         jax(JAX_MEMORY),
         {"cause": Cause.PROGRAM, "rank": 5, "root": "cuda_oom"},
     ),
-    "Ray names the address of the node that it lost": (
-        RAY,
-        {"cause": Cause.HOST, "sure": False, "node": "10.4.0.12"},
-    ),
+    "Ray names the address of the node that it lost": (RAY, {"cause": Cause.HOST, "sure": False, "node": "10.4.0.12"}),
 }
 
 

@@ -48,6 +48,10 @@ def zstd(path, text):
     subprocess.run(["zstd", "-q", "-o", str(path)], input=text.encode(), check=True)
 
 
+def in_two(path, packer):
+    path.write_bytes(packer.compress(ERROR.encode()[:99]) + packer.compress(ERROR.encode()[99:]))
+
+
 def zip_of(path, *members):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in members:
@@ -57,17 +61,11 @@ def zip_of(path, *members):
 
 LOGS = (("logs/gpu01/rank_3.log", ERROR), ("logs/gpu01/rank_4.log", HEALTHY))
 FORMS = {
-    "gz in two members": lambda path: path.write_bytes(
-        gzip.compress(ERROR.encode()[:99]) + gzip.compress(ERROR.encode()[99:])
-    ),
+    "gz in two members": lambda path: in_two(path, gzip),
     "xz": lambda path: path.write_bytes(lzma.compress(ERROR.encode())),
-    "xz in two streams": lambda path: path.write_bytes(
-        lzma.compress(ERROR.encode()[:99]) + lzma.compress(ERROR.encode()[99:])
-    ),
+    "xz in two streams": lambda path: in_two(path, lzma),
     "bz2": lambda path: path.write_bytes(bz2.compress(ERROR.encode())),
-    "bz2 in two streams": lambda path: path.write_bytes(
-        bz2.compress(ERROR.encode()[:99]) + bz2.compress(ERROR.encode()[99:])
-    ),
+    "bz2 in two streams": lambda path: in_two(path, bz2),
     **({"zstd": lambda path: zstd(path, ERROR)} if shutil.which("zstd") else {}),
     "utf-16 with a mark": lambda path: path.write_bytes(ERROR.encode("utf-16")),
     "utf-16-le": lambda path: path.write_bytes(ERROR.encode("utf-16-le")),

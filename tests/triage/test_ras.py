@@ -81,10 +81,7 @@ CASES = {
         report("", BEHIND) + report("", BEHIND).replace("64", "65"),
         {"says": "cannot tell: rank 12-13 is behind", "rank": None},
     ),
-    "who is ahead is not behind": (
-        report("", AHEAD) * 2,
-        {"says": "rank 12-13 is ahead", "rank": None, "node": ""},
-    ),
+    "who is ahead is not behind": (report("", AHEAD) * 2, {"says": "rank 12-13 is ahead", "rank": None, "node": ""}),
     "one rank behind, version 2.24": (report("", ONE) * 2, {"says": 'rank 9 is behind: "collective 6649 / 6650"'}),
     "a rank that launched nothing": (report("", NONE) * 2, {"says": 'rank 9 is behind: "AllGather 0 / 2"', "rank": 9}),
     "nobody is missing": (report(said="OK"), {"says": "cannot tell: no rank was missing or behind", "rank": None}),

@@ -1,18 +1,14 @@
 """What triage takes as a log: packed, cut, hostile, many, from standard input; and what it refuses."""
 
 import gzip
-import json
 import shutil
 import tracemalloc
 
 import pytest
-from fleet.machine import Machine
 from support.job_logs import ecc_case, iteration, remarks, times_out, write
 
 from nodegate.cli import main
 from nodegate.errors import UsageError
-from nodegate.records.evidence import Evidence
-from nodegate.records.run_folder import RunFolder
 from nodegate.triage.triage import triage
 
 NOW_S = 1_786_406_400.0  # 2026-08-11
@@ -107,40 +103,11 @@ def test_a_glob_of_2000_ranks(tmp_path):
     assert found.read.ranks == 2000
 
 
-def test_the_kernel_logs_of_a_run_folder_are_read(tmp_path):
-    folder = ecc_case(tmp_path / "logs")
-    (folder / "dmesg-gpu08.txt").unlink()
-    machine = Machine.hgx_h100("gpu08", 8)
-    machine.epoch_s = NOW_S
-    document = machine.document()
-    document["epoch_s"] = NOW_S
-    document["sections"]["kernel_log"]["data"]["lines"] = [
-        "2026-08-10T15:36:05.512034+00:00 gpu08 kernel: NVRM: Xid (PCI:0000:9b:00): 48, An uncorrectable error"
-    ]
-    run = RunFolder.create(tmp_path / "run", profile="troubleshoot", started_epoch_s=NOW_S)
-    run.write_evidence(Evidence("gpu08", "facts", NOW_S, 1.0, document=document))
-    found = root_of(folder, run.path)
-    assert (found.root.kind.id, found.where.node, found.device) == ("xid_48", "gpu08", "0000:9b:00.0")
-    assert found.read.kernel_nodes == ("gpu08",)
-
-
 def test_a_kernel_log_can_be_given_with_its_node(tmp_path):
     folder = ecc_case(tmp_path)
     (folder / "dmesg-gpu08.txt").rename(folder / "x.txt")
     found = root_of(folder / "rank0.log", folder / "rank1.log", kernel=[f"gpu08={folder / 'x.txt'}"])
     assert (found.root.kind.id, found.where.node) == ("xid_48", "gpu08")
-
-
-def test_journal_json(tmp_path):
-    entry = {
-        "__REALTIME_TIMESTAMP": "1786376165512034",
-        "_HOSTNAME": "gpu08",
-        "_TRANSPORT": "kernel",
-        "MESSAGE": "NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.",
-    }
-    write(tmp_path, "journal.json", json.dumps(entry))
-    found = root_of(tmp_path)
-    assert (found.root.kind.id, found.where.node) == ("xid_79", "gpu08")
 
 
 @pytest.mark.parametrize("arguments", [["triage"], ["triage", "/no/such/log"], ["triage", "--utc-offset", "8", "x"]])

@@ -121,10 +121,7 @@ CASES = {
     ),
     "an error that CUDA cannot name is explained by the kernel of its node": (
         {
-            "rank5.log": [
-                *joins("gpu09", 5, 5, 8, bus="c3000", address="10.9.0.9"),
-                WATCHDOG,
-            ],
+            "rank5.log": [*joins("gpu09", 5, 5, 8, bus="c3000", address="10.9.0.9"), WATCHDOG],
             "dmesg-gpu09.txt": [kernel("15:36:09.000000", xid("0000:c3:00", 79, LOST))],
         },
         {"cause": Cause.HARDWARE, "node": "gpu09", "gpu": 5, "device": "0000:c3:00.0"},

@@ -80,15 +80,6 @@ def _give_up(positions):
     raise grep.GrepGaveUp
 
 
-@given(st.lists(st.sampled_from([each.example for each in signatures()]) | st.text(max_size=80), max_size=30))
-@settings(max_examples=60, deadline=None)
-def test_any_mixture_of_known_lines_is_answered(tmp_path_factory, lines):
-    path = tmp_path_factory.mktemp("fuzz") / "rank3.log"
-    path.write_bytes("\n".join([*lines, "end"]).encode("utf-8", "surrogatepass"))
-    triage([str(path)], now_s=1.8e9)
-    triage([], kernel=[str(path)], now_s=1.8e9)
-
-
 @pytest.mark.parametrize(
     "near_miss",
     [

@@ -5,7 +5,7 @@ from support.job_logs import iteration, joins, kernel, stands_at, times_out, wri
 
 from nodegate.triage import render
 from nodegate.triage.triage import triage
-from nodegate.triage.wording import cut, lasting, later
+from nodegate.triage.wording import lasting, later
 
 
 @pytest.mark.parametrize(
@@ -29,11 +29,6 @@ def test_a_duration_has_no_zeros(seconds, en, zh):
 )
 def test_what_is_later_earlier_or_at_once(seconds, en):
     assert later(seconds).en == en
-
-
-def test_a_line_that_was_cut_says_so():
-    assert cut("0123456789", 10) == "0123456789"
-    assert cut("0123456789", 9) == "01234567…"
 
 
 def rows(answer, label):

@@ -75,10 +75,7 @@ def test_the_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert json.loads(capsys.readouterr().out)["compared_with"] == str(usual)
     assert watch(Asked(slow, once=True, usual_s=3.1)) == 1
     assert watch(Asked(slow, once=True)) == 0
-    for asked in (
-        Asked(slow, once=True, like=short),
-        Asked(slow, once=True, like=usual, usual_s=3.1),
-    ):
+    for asked in (Asked(slow, once=True, like=short), Asked(slow, once=True, like=usual, usual_s=3.1)):
         with pytest.raises(UsageError):
             watch(asked)
 
@@ -115,10 +112,7 @@ def test_the_options_of_an_mfu(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main([*command, "51", "--platform", "hgx-h100-8"]) == 0
     assert main([*command, "51", "--platform", "hgx-h100-9"]) == 2
     assert "did you mean" in capsys.readouterr().err
-    for asked in (
-        Asked(log, once=True, platform="hgx-h100-8"),
-        Asked(log, once=True, mfu=40.0, usual_s=3.1),
-    ):
+    for asked in (Asked(log, once=True, platform="hgx-h100-8"), Asked(log, once=True, mfu=40.0, usual_s=3.1)):
         with pytest.raises(UsageError):
             watch(asked)
     with pytest.raises(SystemExit):

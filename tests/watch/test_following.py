@@ -151,10 +151,7 @@ def test_an_old_file_of_a_running_job_is_silence(log: Path) -> None:
         (["/dev/zero"], "/dev/zero: is neither a file nor a pipe"),
         (["LOG", "--pattern", "("], "--pattern is not a regular expression"),
         (["LOG", "--pattern", r"(?P<step>\d+)"], "--pattern has an unknown group: step"),
-        (
-            ["LOG", "--pattern", r"(?P<iteration>\d+)"],
-            "--pattern does not name the iteration and its time",
-        ),
+        (["LOG", "--pattern", r"(?P<iteration>\d+)"], "--pattern does not name the iteration and its time"),
         (["LOG", "--notice", "'"], "--notice cannot be split into words"),
         (["LOG", "--notice", " "], "--notice does not name a program"),
         (
