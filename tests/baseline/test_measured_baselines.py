@@ -61,10 +61,6 @@ class TestWhichValueCounts:
             "stored for path cublas, but the measurement does not report its path"
         )
 
-    def test_conditions_that_the_stored_value_does_not_name_may_be_anything(self):
-        found = entry().for_conditions(measured(8 << 30, nccl="2.29.2", driver="580.105.08"))
-        assert isinstance(found, Entry)
-
     def test_a_value_without_parameters_holds_for_every_measurement(self):
         plain = entry("platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: s}\n", "a.b")
         assert plain.for_conditions({}) is plain
@@ -94,10 +90,6 @@ class TestVariantsInAFile:
         assert (found.value, found.line, found.peak) == (480, 4, 787)
         assert [each.line for each in found.variants] == [9, 13]
         assert {each.peak for each in found.variants} == {787}
-
-    def test_a_site_replaces_all_of_them_at_once(self):
-        site = f"platform: p\nlimits:\n  {KEY}: {{value: 465, unit: GB/s, source: our node 1, peak: 787}}\n"
-        assert entry(site).variants == ()
 
     @pytest.mark.parametrize(
         ("body", "complaint"),

@@ -3,15 +3,12 @@
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from support.corpus import corpus_folder
 from support.patterns import alternatives
 
-from nodegate.knowledge.signatures import LINE_LIMIT, find, literals, signatures
+from nodegate.knowledge.signatures import find, literals, signatures
 from nodegate.knowledge.sxids import sxids
 from nodegate.knowledge.tables import Lasts, fabric_lines
-from nodegate.knowledge.words import Cause, Role, Side, Signature
+from nodegate.knowledge.words import Cause, Role, Side
 from nodegate.triage.scan import interesting
 
 OF_JOBS = [each for each in signatures() if each.side is Side.USER]
@@ -33,19 +30,6 @@ def test_every_xid_and_sxid_is_found_by_its_code() -> None:
             hit = find(signature.example, signature.side)
             assert hit is not None, signature.id
             assert hit.signature == signature
-
-
-def test_no_line_that_a_pattern_fits_is_put_aside_unread(subtests: pytest.Subtests) -> None:
-    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(data=st.data())
-    def is_read(signature: Signature, data: st.DataObject) -> None:
-        line = data.draw(st.from_regex(signature.pattern))
-        assert any(held in line for held in signature.holds)
-        assert find(line, signature.side) is not None or len(line) > LINE_LIMIT
-
-    for signature in WITH_A_PATTERN:
-        with subtests.test(signature.id):
-            is_read(signature)
 
 
 def test_each_alternative_of_a_pattern_is_let_through(subtests: pytest.Subtests) -> None:
@@ -112,18 +96,14 @@ def test_every_form_of_the_watchdog_is_read(who: str, what: str) -> None:
 @pytest.mark.parametrize(
     ("line", "id_", "peer"),
     [
-        ("NET/IB : Got completion from peer 10.2.0.5<33092> with error 12, opcode 0", "nccl_ib_peer_gone", "10.2.0.5"),
-        ("NET/IB : Got completion from peer 10.2.0.5<33092> with status=12 opcode=0", "nccl_ib_peer_gone", "10.2.0.5"),
-        (
-            "NET/IB: Got completion from peer gpu-9<1> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0)",
-            "nccl_ib_peer_gone",
-            "gpu-9",
-        ),
-        ("NET/IB : Got completion from peer 10.2.0.5<33092> with status=5 opcode=0", "nccl_ib_flushed", "10.2.0.5"),
+        ("10.2.0.5<33092> with error 12, opcode 0", "nccl_ib_peer_gone", "10.2.0.5"),
+        ("10.2.0.5<33092> with status=12 opcode=0", "nccl_ib_peer_gone", "10.2.0.5"),
+        ("gpu-9<1> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0)", "nccl_ib_peer_gone", "gpu-9"),
+        ("10.2.0.5<33092> with status=5 opcode=0", "nccl_ib_flushed", "10.2.0.5"),
     ],
 )
 def test_an_rdma_error_names_its_peer_in_every_wording(line: str, id_: str, peer: str) -> None:
-    hit = find(f"gpu07:4827:6900 [4] NCCL WARN {line}", Side.USER)
+    hit = find(f"gpu07:4827:6900 [4] NCCL WARN NET/IB : Got completion from peer {line}", Side.USER)
     assert hit is not None
     assert (hit.signature.id, hit.group("peer")) == (id_, peer)
 
@@ -141,20 +121,3 @@ def test_codes_that_nobody_has_told_us_are_found_too() -> None:
     assert xid is not None
     assert sxid is not None
     assert (xid.signature.id, sxid.signature.id) == ("xid_999", "sxid_99999")
-
-
-def test_a_gpu_lost_without_an_xid_is_a_79() -> None:
-    hit = find("NVRM: GPU 0000:29:00.0: GPU has fallen off the bus.", Side.KERNEL)
-    assert hit is not None
-    assert (hit.signature.id, hit.device) == ("xid_79", "0000:29:00.0")
-
-
-def test_healthy_training_logs_hold_no_first_error() -> None:
-    """Two recorded logs of runs that went well."""
-    for name in ("tr1_iterations_normal.txt", "nccl_info_noise_a100_n4.txt"):
-        file = corpus_folder() / "trainlog" / name
-        if not file.is_file():
-            pytest.skip("no recordings here: set NODEGATE_CORPUS to the folder of real outputs")
-        text = file.read_text("utf-8", "replace").replace("\r", "\n")
-        hits = [hit for line in text.splitlines() if (hit := find(line, Side.USER))]
-        assert [hit.signature.id for hit in hits if hit.signature.role is Role.PRIMARY] == [], name

@@ -18,11 +18,6 @@ class TestWhoIsAPeer:
         found = group(peers(480, 481, 482, 483, 484, 485, 486, 487, 100).group("gpu009", metric(100), MARGINS))
         assert (found.nodes, found.count, found.median) == (8, 8, 483.5)
 
-    def test_a_node_is_not_its_own_peer(self):
-        values = [480.0] * 7 + [100.0, 100.0]
-        found = group(peers(*values).group("gpu009", metric(100), MARGINS))
-        assert (found.median, found.count) == (480.0, 8)
-
     def test_the_median_is_that_of_the_others_for_every_node(self):
         rng = np.random.default_rng(7)
         for size in (8, 9, 20):
@@ -103,10 +98,6 @@ def test_too_few_do_not_judge_each_other(measured, node, own, reason):
     found = Peers.of(measured).group(node, own, MARGINS)
     assert isinstance(found, NoPeers)
     assert reason is None or found == NoPeers(reason)
-
-
-def test_eight_nodes_do():
-    assert group(peers(*[480.0] * 8).group("gpu001", metric(480), MARGINS)).nodes == 7
 
 
 class TestSlots:

@@ -41,15 +41,6 @@ def test_launches_over_many_nodes_are_not_pairs() -> None:
     assert measured("rack", a=380.0, b=190.0) == frozenset()
 
 
-def test_a_node_that_is_behind_its_own_past_is_measured_again() -> None:
-    slow = Metric("nccl.all_reduce_gb_per_s", (440.0,), "GB/s")
-    fleet = {"a": (PLATFORM, (slow,))}
-    past = {"a": lambda _metric: (480.0, 481.0, 482.0)}
-    bare = dict.fromkeys(fleet, Baseline(PLATFORM, "", "", "", "", Baselines.read().common))
-    assert not suspects(fleet, bare)
-    assert set(suspects(fleet, bare, earlier=past.get)) == {"a"}
-
-
 def fleet_with_one_slow(nodes: int) -> dict[str, tuple[str, tuple[Metric, ...]]]:
     speeds = [400.0] + [480.0 + at % 5 for at in range(nodes - 1)]
     return {

@@ -54,11 +54,3 @@ def test_a_slow_time_does_not_become_what_is_usual() -> None:
     *_, last = (seen for value in series(1, SLOW_AT + 5000, 0.02, True, 1.3) if (seen := judge.add(value)))
     assert last.slow
     assert last.usual == pytest.approx(1, abs=0.05)
-
-
-def test_pauses_in_neighbouring_steps_are_no_slow_time() -> None:
-    """However long each is: the intervals around them are as fast as ever."""
-    judge = Rule()
-    for number in range(4000):
-        seen = judge.add(100.0 if number % 400 in (200, 201, 204) else 3.0)
-        assert seen is None or not seen.slow

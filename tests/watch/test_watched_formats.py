@@ -25,29 +25,13 @@ def watched(form: Format, text: str) -> Watcher:
 
 
 @EVERY
-def test_healthy(form: Format) -> None:
-    answer = watched(form, form.write(times(400, form.usual_s))).answer()
-    assert (answer.state, answer.slow, answer.silent, answer.source) == (State.HEALTHY, (), (), form.name)
-    assert answer.usual_s == pytest.approx(form.usual_s / form.per, rel=0.04)
-
-
-@EVERY
 def test_slow_is_found_where_it_begins(form: Format) -> None:
     answer = watched(form, form.write(slowed(times(600, form.usual_s), 300, 1.5))).answer()
-    assert answer.state is State.SLOW
+    assert (answer.state, answer.source) == (State.SLOW, form.name)
     (slow,) = answer.slow
     assert slow.since == pytest.approx(301, abs=11)
     assert slow.until is None
     assert slow.excess == pytest.approx(0.5, abs=0.05)
-
-
-@EVERY
-def test_a_slow_time_that_ends_is_told_with_its_end(form: Format) -> None:
-    pace = slowed(times(900, form.usual_s), 300, 1.5)
-    pace[600:] = times(300, form.usual_s, seed=2)
-    (slow,) = watched(form, form.write(pace)).answer().slow
-    assert slow.until is not None
-    assert 600 < slow.until < 900
 
 
 @EVERY
@@ -77,8 +61,7 @@ def test_restarted_from_a_checkpoint(form: Format) -> None:
 def test_slow_from_a_restart_on_is_slow(form: Format) -> None:
     """What is usual stays known over a restart: a job that comes back on a worse node is found."""
     text = form.write(times(400, form.usual_s)) + "\n" + form.write(times(300, form.usual_s * 1.5, seed=3))
-    answer = watched(form, text).answer()
-    assert answer.state is State.SLOW
+    assert watched(form, text).answer().state is State.SLOW
 
 
 @EVERY
@@ -95,15 +78,11 @@ def test_cut_anywhere_in_its_last_line_no_number_is_read_in_part(form: Format) -
             assert lowest * 0.99 <= bucket.low <= bucket.high <= highest * 1.01
 
 
+@pytest.mark.parametrize(
+    ("count", "reason"), [(0, "no iteration in a known form"), (12, "too few to know what is usual")]
+)
 @EVERY
-def test_empty(form: Format) -> None:
-    answer = watched(form, "").answer()
+def test_no_lines_or_too_few_are_not_called_healthy(form: Format, count: int, reason: str) -> None:
+    answer = watched(form, form.write(times(count, form.usual_s)) if count else "").answer()
     assert (answer.state, answer.exit) == (State.NOT_JUDGED, 2)
-    assert answer.reason.startswith("no iteration in a known form")
-
-
-@EVERY
-def test_too_few_lines_are_not_called_healthy(form: Format) -> None:
-    answer = watched(form, form.write(times(12, form.usual_s))).answer()
-    assert (answer.state, answer.exit) == (State.NOT_JUDGED, 2)
-    assert "too few to know what is usual" in answer.reason
+    assert reason in answer.reason
