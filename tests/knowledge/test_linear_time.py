@@ -15,9 +15,7 @@ from nodegate.knowledge.words import Side
 from nodegate.probe.kernel_log import parse_line
 from nodegate.unknown import Unknown, Why
 
-CHARACTERS = (
-    16_000  # more than is looked at of a line; the square of it takes a second, and once its length a millisecond
-)
+CHARACTERS = LINE_LIMIT  # no more of a line is searched; the square of it takes a second, its length a millisecond
 QUICK_S = 0.002
 MEGABYTE = 1 << 20
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from support.measured import ALL_REDUCE, baseline, group, margins, metric, peers
+from support.measured import ALL_REDUCE, baseline, margins, metric, peers
 from support.measured import others as like
 
 from nodegate.baseline.baseline import Baseline
@@ -60,9 +60,9 @@ HEAT = {"name": "burn.temperature_c", "unit": "°C", "better": "lower"}
 AT_MOST_2 = "  rdma.write_latency_us: {value: 2, unit: µs, source: s, direction: at most, tolerance: 0.5}\n"
 SOURCE = f"(5 % below 480 GB/s, h100.yaml {ALL_REDUCE}: learned)"
 IN_MB = "  site.copy: {value: 480000, unit: MB/s, source: s}\n"
-OTHERWISE = (
-    f"bus bandwidth 100 GB/s; the baseline is stored for %s, and {NOBODY.reason} - {metric_findings.ADD_A_LIMIT}"
-)
+OLDER = "stored for nccl 2.27.3, measured with 2.21.5"
+SMALLER = "stored for size_bytes 8589934592, measured with 512"
+OTHERWISE = f"bus bandwidth 100 GB/s; the baseline is %s, and {NOBODY.reason} - {metric_findings.ADD_A_LIMIT}"
 TOO_MUCH = f"950 GB/s is more than the 900 GB/s that are possible (peak of h100.yaml {ALL_REDUCE}: data sheet)"
 WRONG_UNIT = f"the baseline's 480 GB/s {SOURCE}: one of the two is in the wrong unit - "
 SEVEN = Reference(700.0, 7, "other GPUs of this node")
@@ -78,38 +78,15 @@ GPU = {"device": "GPU 3", "name": "burn.bf16_tflops"}
         ([455], {"entry": PLAIN.replace("0.05", "0.5, floor: 460")}, FAIL, "baseline", "expected at least 460 GB/s"),
         ([2.9], {"entry": AT_MOST_2, **LATENCY}, PASS, "baseline", "RDMA write latency 2.9 µs"),
         ([3.1], {"entry": AT_MOST_2, **LATENCY}, FAIL, "baseline", "3.1 µs, expected at most 3 µs (50 % above 2 µs"),
-        (
-            [100],
-            {"entry": ENTRY, "nccl": "2.21.5"},
-            NOT_JUDGED,
-            "baseline",
-            OTHERWISE % "nccl 2.27.3, measured with 2.21.5",
-        ),
-        (
-            [100],
-            {"entry": ENTRY, "size_bytes": "1073741824"},
-            NOT_JUDGED,
-            "baseline",
-            OTHERWISE % "size_bytes 8589934592, measured with 1073741824",
-        ),
-        (  # nor silently where the fleet passes it
-            [480],
-            {"entry": ENTRY, "others": LIKE_480, "nccl": "2.21.5"},
-            PASS,
-            "fleet",
-            "median 480 GB/s of 127 other nodes; the baseline is stored for nccl 2.27.3, measured with 2.21.5",
-        ),
+        ([100], {"entry": ENTRY, "nccl": "2.21.5"}, NOT_JUDGED, "baseline", OTHERWISE % OLDER),
+        ([100], {"entry": ENTRY, "size_bytes": "512"}, NOT_JUDGED, "baseline", OTHERWISE % SMALLER),
+        # nor silently where the fleet passes it
+        ([480], {"entry": ENTRY, "others": LIKE_480, "nccl": "2.21.5"}, PASS, "fleet", f"the baseline is {OLDER}"),
         ([480], {"entry": IN_MB, "name": "site.copy"}, ERROR, "baseline", "in GB/s, and the baseline is in MB/s"),
         ([800], {"entry": PLAIN}, WARN, "baseline", "; a limit so far below what is measured proves nothing"),
         ([800], {"entry": PLAIN, "others": like(801.0, 0.002, nodes=20)}, PASS, "baseline", ""),
         # physics
-        (
-            [950],
-            {"entry": ENTRY},
-            ERROR,
-            "physics",
-            f"could not read bus bandwidth: {TOO_MUCH}: not believed - look at",
-        ),
+        ([950], {"entry": ENTRY}, ERROR, "physics", f"could not read bus bandwidth: {TOO_MUCH}: not believed - look"),
         ([950], {"entry": ENTRY, "others": LIKE_480, "nccl": "2.21.5"}, ERROR, "physics", ""),
         ([430, 950, 431], {"entry": ENTRY}, FAIL, "baseline", "bus bandwidth 431 GB/s"),
         ([480, 950, 481], {"entry": ENTRY}, WARN, "physics", f"481 GB/s; another attempt gave too much: {TOO_MUCH}"),
@@ -123,13 +100,7 @@ GPU = {"device": "GPU 3", "name": "burn.bf16_tflops"}
         ([12.0], {"entry": ENTRY}, FAIL, "baseline", ""),
         ([0.0], {"entry": ENTRY}, FAIL, "baseline", ""),
         # the other nodes
-        (
-            [456],
-            {"others": LIKE_480},
-            FAIL,
-            "fleet",
-            "expected at least 468 GB/s (the other nodes); 5.0 % below the median 480 GB/s of 127 other nodes",
-        ),
+        ([456], {"others": LIKE_480}, FAIL, "fleet", "least 468 GB/s (the other nodes); 5.0 % below the median 480"),
         ([470.4], {"others": like(480.0, 0.0)}, PASS, "fleet", ""),  # within the floor, however tight the fleet
         ([456], {"others": like(480.0, 0.03)}, PASS, "fleet", ""),
         ([520], {"others": LIKE_480}, PASS, "fleet", ""),
@@ -137,21 +108,9 @@ GPU = {"device": "GPU 3", "name": "burn.bf16_tflops"}
         ([430], {"entry": PLAIN, "others": LIKE_480}, FAIL, "baseline", "; 10.4 % below the median 480 GB/s of 127"),
         ([470], {"entry": PLAIN, "others": like(500.0)}, FAIL, "fleet", ""),
         ([2.4], {"others": like(2.0, 0.015), **LATENCY}, PASS, "fleet", ""),
-        (
-            [2.6],
-            {"others": like(2.0, 0.015), **LATENCY},
-            FAIL,
-            "fleet",
-            "at most 2.5 µs (the other nodes); 30.0 % above",
-        ),
+        ([2.6], {"others": like(2.0, 0.015), **LATENCY}, FAIL, "fleet", "2.5 µs (the other nodes); 30.0 % above"),
         ([67], {"others": like(60.0, 0.025), **HEAT}, PASS, "fleet", ""),
-        (
-            [75],
-            {"others": like(60.0, 0.025), **HEAT},
-            WARN,
-            "fleet",
-            "at most 68 °C (the other nodes); 15 °C above the",
-        ),
+        ([75], {"others": like(60.0, 0.025), **HEAT}, WARN, "fleet", "68 °C (the other nodes); 15 °C above the"),
         # a node 2.4 % slower than all others holds up every job that it is in (BLOOM, 2022)
         (
             [468.5],
@@ -163,21 +122,9 @@ GPU = {"device": "GPU 3", "name": "burn.bf16_tflops"}
         ([476], {"others": like(480.0, 0.0005)}, PASS, "fleet", ""),
         ([452], {"others": like(480.0, 0.014)}, WARN, "fleet", "of 127 other nodes, which their spread may explain"),
         # the node itself
-        (
-            [650],
-            {"inside": SEVEN, **GPU},
-            FAIL,
-            "inside",
-            "665 GB/s (the rest of this node); 7.1 % below the median 700",
-        ),
+        ([650], {"inside": SEVEN, **GPU}, FAIL, "inside", "665 GB/s (the rest of this node); 7.1 % below the median"),
         ([480], {"others": LIKE_480, "inside": Reference(520.0, 7, "other GPUs")}, PASS, "fleet", ""),
-        (
-            [480],
-            {"inside": Reference(480.0, 7, "others")},
-            NOT_JUDGED,
-            "baseline",
-            f"no limit {ALL_REDUCE}, and only 1",
-        ),
+        ([480], {"inside": SEVEN}, NOT_JUDGED, "baseline", f"no limit {ALL_REDUCE}, and only 1"),
         # looks
         ([430, 481, 479], {"entry": PLAIN, "others": LIKE_480}, PASS, "baseline", "bus bandwidth 480 GB/s"),
         ([430, 481, 431], {"entry": PLAIN, "others": LIKE_480}, FAIL, "fleet", "bus bandwidth 456 GB/s"),
@@ -220,25 +167,35 @@ def test_the_inventory_may_set_the_limit():
     assert found.verdict is FAIL
 
 
+HALVES = [430.0] * 5 + [480.0] * 3
+THIRD = [456.0 + at / 10 for at in range(30)] + [478.0 + at / 10 for at in range(60)]
+HEALTHY = [478.0, 479.0, 480.0, 480.5, 481.0, 481.5, 482.0, 483.0]
+LOOSE = f"  {ALL_REDUCE}: {{value: 150, unit: GB/s, source: s, direction: at least}}\n"
+
+
 @pytest.mark.parametrize(
-    ("values", "node", "value", "verdict", "note"),
+    ("values", "node", "entry", "verdict", "note"),
     [
-        (
-            [430.0] * 5 + [480.0] * 3,
-            1,
-            430,
-            WARN,
-            "one of 5 slow nodes at about 430 GB/s, while 3 reach about 480 GB/s",
-        ),
-        ([430.0] * 5 + [480.0] * 3, 8, 480, PASS, ""),
-        ([456.0 + at / 10 for at in range(30)] + [478.0 + at / 10 for at in range(60)], 11, 457, FAIL, ""),
-        ([456.0 + at / 10 for at in range(30)] + [478.0 + at / 10 for at in range(60)], 50, 480, PASS, ""),
+        (HALVES, 1, "", WARN, "one of 5 slow nodes at about 430 GB/s, while 3 reach about 480 GB/s"),
+        (HALVES, 8, "", PASS, ""),
+        (THIRD, 11, "", FAIL, ""),  # a slow third widens the spread
+        (THIRD, 50, "", PASS, ""),
+        # one tool makes 448.75 of the halves its baseline: a 5 % rule passes all eight
+        (HALVES, 1, PLAIN, FAIL, ""),
+        # one tool takes the mean: one node at 300 among 480s makes a baseline of 443.6, and 430 passes a 5 % rule
+        ([430.0, 300.0, *HEALTHY], 1, "", FAIL, ""),
+        # one tool asks for 150 GB/s where 328 to 480 are measured: nodes that lost a third to two thirds pass
+        ([230.0, *HEALTHY], 1, LOOSE, FAIL, ""),
+        ([230.0], 1, LOOSE, WARN, ""),
+        ([480.0, *HEALTHY], 1, LOOSE, PASS, ""),
+        # a limit at the effect that is sought, 10 % below the median, finds it half the time
+        *(([value, *HEALTHY], 1, "", FAIL, "") for value in (437.0, 430.0)),
     ],
-    ids=["a slow majority", "its fast rest", "a slow third widens the spread", "its fast rest too"],
 )
-def test_many_slow_nodes(values, node, value, verdict, note):
-    found = told(value, others=group(peers(*values).group(f"gpu{node:03}", metric(value), MARGINS)))
-    assert (found.verdict, found.comparison) == (verdict, "fleet")
+def test_a_slow_node_is_found_and_no_good_one_blamed(values, node, entry, verdict, note):
+    value = values[node - 1]
+    found = told(value, entry=entry, others=peers(*values).group(f"gpu{node:03}", metric(value), MARGINS))
+    assert found.verdict is verdict
     assert note in found.note
 
 
@@ -288,11 +245,6 @@ class TestTheRule:
         verdicts = self.judge(*gpus, fleet=Peers.of({}))
         assert [each.verdict for each in verdicts.findings] == [NOT_JUDGED] * 5
 
-    def test_one_slow_gpu_of_a_node_without_a_fleet_is_named(self):
-        gpus = [metric(700 if at != 3 else 600, device=f"GPU {at}") for at in range(8)]
-        found = [each for each in self.judge(*gpus, fleet=Peers.of({})).findings if each.verdict is FAIL]
-        assert [each.part for each in found] == [part.gpu(3)]
-
 
 class TestSuspects:
     @pytest.mark.parametrize("slow", [[3], range(6)], ids=["one", "a majority"])
@@ -308,7 +260,3 @@ class TestSuspects:
     def test_a_node_that_gave_no_number_where_others_did(self, others: list[object], found: set[str]):
         nodes = {"gpu001": ("hgx-h100-8", others), "gpu002": ("hgx-h100-8", [])}
         assert set(suspects(nodes, dict.fromkeys(nodes, baseline()))) == found
-
-    def test_nor_those_whose_baseline_lacks_the_margins(self):
-        nodes = {"gpu001": ("hgx-h100-8", [metric(480)])}
-        assert set(suspects(nodes, {"gpu001": Baseline("hgx-h100-8", "", "", "", "")})) == set()

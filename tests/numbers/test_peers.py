@@ -11,6 +11,7 @@ from nodegate.numbers.comparison import NoPeers
 from nodegate.numbers.peers import Peers
 
 MARGINS = margins()
+PLATFORM = "hgx-h100-8"
 
 
 class TestWhoIsAPeer:
@@ -29,14 +30,14 @@ class TestWhoIsAPeer:
                 assert found.median == pytest.approx(median(others))
 
     def test_the_same_statistic_of_as_many_looks_is_compared(self):
-        looks = {f"gpu{at}": ("hgx-h100-8", [metric(470, 480 + at, 476)]) for at in range(9)}
+        looks = {f"gpu{at}": (PLATFORM, [metric(470, 480 + at, 476)]) for at in range(9)}
         judged, own = Peers.of(looks), looks["gpu0"][1][0]
         assert group(judged.group("gpu0", own, MARGINS)).median == 480.25
         assert group(judged.group("gpu0", own, MARGINS, Statistic.MEDIAN)).median == 476.0
 
     def test_a_node_with_fewer_looks_is_held_to_what_so_few_would_give(self):
         rng = np.random.default_rng(3)
-        looks = {f"gpu{at}": ("hgx-h100-8", [metric(*rng.normal(480, 5, 9).tolist())]) for at in range(64)}
+        looks = {f"gpu{at}": (PLATFORM, [metric(*rng.normal(480, 5, 9).tolist())]) for at in range(64)}
         judged = Peers.of(looks)
         many, one = (group(judged.group("gpu0", each, MARGINS)) for each in (looks["gpu0"][1][0], metric(480.0)))
         assert one.median == pytest.approx(480, abs=0.5)
@@ -45,15 +46,15 @@ class TestWhoIsAPeer:
 
     def test_others_with_fewer_looks_are_taken_as_if_they_had_had_as_many(self):
         rng = np.random.default_rng(3)
-        nine = {f"gpu{at}": ("hgx-h100-8", [metric(*rng.normal(480, 5, 9).tolist())]) for at in range(33)}
-        one = {f"few{at}": ("hgx-h100-8", [metric(480.0)]) for at in range(31)}
+        nine = {f"gpu{at}": (PLATFORM, [metric(*rng.normal(480, 5, 9).tolist())]) for at in range(33)}
+        one = {f"few{at}": (PLATFORM, [metric(480.0)]) for at in range(31)}
         found = group(Peers.of(nine | one).group("gpu0", nine["gpu0"][1][0], MARGINS))
         assert (found.median, found.spread) == (pytest.approx(482.5, abs=0.7), pytest.approx(0.004, abs=0.0025))
 
     @pytest.mark.parametrize("other", [{"gpus": "4"}, {"size_bytes": "1024"}, {"name": "nccl.all_gather_gb_per_s"}])
     def test_values_of_other_conditions_are_not_compared(self, other: dict[str, str]):
         measured = fleet(*[480.0] * 8)
-        measured["gpu009"] = ("hgx-h100-8", [metric(430, **other)])
+        measured["gpu009"] = (PLATFORM, [metric(430, **other)])
         judged = Peers.of(measured)
         assert group(judged.group("gpu001", metric(480), MARGINS)).nodes == 7
         assert judged.group("gpu009", metric(430, **other), MARGINS) == NoPeers(
@@ -63,7 +64,7 @@ class TestWhoIsAPeer:
     @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0, 1e300])
     def test_a_value_that_can_be_no_measurement_counts_for_nobody(self, bad: float):
         measured = fleet(*[480.0] * 8)
-        measured["gpu009"] = ("hgx-h100-8", [metric(bad)])
+        measured["gpu009"] = (PLATFORM, [metric(bad)])
         assert group(Peers.of(measured).group("gpu001", metric(480), MARGINS)).nodes == 7
 
     def test_nor_does_a_wild_one_stop_the_comparison(self):
@@ -72,7 +73,7 @@ class TestWhoIsAPeer:
 
 
 FEW = "only %s of platform hgx-h100-8 measured it in the same way (8 are needed to compare)"
-EIGHT_GPUS = {"gpu001": ("hgx-h100-8", [metric(700, device=f"GPU {at}") for at in range(8)])}
+EIGHT_GPUS = {"gpu001": (PLATFORM, [metric(700, device=f"GPU {at}") for at in range(8)])}
 
 
 @pytest.mark.parametrize(
@@ -85,14 +86,7 @@ EIGHT_GPUS = {"gpu001": ("hgx-h100-8", [metric(700, device=f"GPU {at}") for at i
         ({}, "gpu001", metric(480), "the platform is not known"),
         (fleet(*[480.0] * 8) | {"h200": ("hgx-h200-8", [metric(490)])}, "h200", metric(490), None),
     ],
-    ids=[
-        "seven nodes",
-        "eight GPUs of one",
-        "unknown platform",
-        "not in the run",
-        "nothing measured",
-        "another platform",
-    ],
+    ids=["seven nodes", "eight GPUs of one", "unknown platform", "not in the run", "nothing", "another platform"],
 )
 def test_too_few_do_not_judge_each_other(measured, node, own, reason):
     found = Peers.of(measured).group(node, own, MARGINS)
@@ -104,16 +98,13 @@ class TestSlots:
     def test_a_slot_is_compared_with_the_same_slot(self):
         """GPU 0 sits in warmer air on every node of this platform: no fault of any of them."""
         gpus = [metric(680, device="GPU 0"), *(metric(700, device=f"GPU {at}") for at in range(1, 8))]
-        measured = {f"gpu{at:03}": ("hgx-h100-8", gpus) for at in range(8)}
+        measured = {f"gpu{at:03}": (PLATFORM, gpus) for at in range(8)}
         found = group(Peers.of(measured).of_node("gpu003").group(gpus[0], MARGINS))
         assert (found.device, found.median, found.nodes, found.count) == ("GPU 0", 680.0, 7, 7)
 
     def test_where_too_few_have_this_device_all_devices_are_compared(self):
         measured = {
-            f"gpu{at:03}": (
-                "hgx-h100-8",
-                [metric(390 + at, device=f"mlx5_{at}"), metric(395, device=f"mlx5_{at + 20}")],
-            )
+            f"gpu{at:03}": (PLATFORM, [metric(390 + at, device=f"mlx5_{at}"), metric(395, device=f"mlx5_{at + 20}")])
             for at in range(8)
         }
         found = group(Peers.of(measured).of_node("gpu003").group(measured["gpu003"][1][0], MARGINS))
@@ -122,15 +113,10 @@ class TestSlots:
     def test_the_spread_is_that_of_all_slots_each_around_its_own_median(self):
         rng = np.random.default_rng(3)
         slots = [680.0, 690.0, *[700.0] * 6]
+        drawn = [[float(rng.normal(slot, 0.01 * slot)) for slot in slots] for _ in range(8)]
         measured = {
-            f"gpu{at:03}": (
-                "hgx-h100-8",
-                [
-                    metric(float(rng.normal(slot, 0.01 * slot)), device=f"GPU {place}")
-                    for place, slot in enumerate(slots)
-                ],
-            )
-            for at in range(8)
+            f"gpu{at:03}": (PLATFORM, [metric(rate, device=f"GPU {place}") for place, rate in enumerate(rates)])
+            for at, rates in enumerate(drawn)
         }
         found = [group(Peers.of(measured).of_node(name).group(own[0], MARGINS)) for name, (_, own) in measured.items()]
         assert all(each.judged == 64 for each in found)
@@ -138,10 +124,8 @@ class TestSlots:
         assert all(each.freedom == pytest.approx(0.6 * (56 - 8)) for each in found)
 
     def test_one_node_does_not_hide_itself_in_the_spread(self):
-        found = group(
-            peers(*[480.0, 481.0, 479.0, 480.5, 479.5, 480.0, 481.0], 300.0).group("gpu008", metric(300), MARGINS)
-        )
-        assert found.spread < 0.01
+        fleet_of_8 = peers(480.0, 481.0, 479.0, 480.5, 479.5, 480.0, 481.0, 300.0)
+        assert group(fleet_of_8.group("gpu008", metric(300), MARGINS)).spread < 0.01
 
 
 LATE = {"unit": "µs", "better": "lower"}

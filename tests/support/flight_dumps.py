@@ -1,66 +1,13 @@
-"""Dumps of PyTorch's flight recorder, written as torch/csrc/jit/serialization/pickler.cpp writes them (protocol 2)."""
+"""Dumps of PyTorch's flight recorder."""
 
-import struct
+import pickle
 
 BEGAN_NS = 1_786_376_165_000_000_000  # 2026-08-10 15:36:05
 
 
-class _Pickler:
-    """pushIValueImpl for what a dump holds; texts are kept by value, shared dictionaries by identity."""
-
-    def __init__(self):
-        self.out = bytearray(b"\x80\x02")
-        self.memo: dict[object, int] = {}
-
-    def push(self, value):
-        key = value if isinstance(value, str) else id(value)
-        if key in self.memo:
-            number = self.memo[key]
-            self.out += b"h" + bytes([number]) if number < 256 else b"j" + struct.pack("<I", number)
-        elif isinstance(value, str):
-            self.out += b"X" + struct.pack("<I", len(value.encode())) + value.encode()
-            self.put(key)
-        elif isinstance(value, dict):
-            self.many(b"}", [each for row in value.items() for each in row], b"u")
-            self.put(key)
-        elif isinstance(value, list):
-            self.many(b"]", value, b"e")
-        elif isinstance(value, tuple):
-            for each in value:
-                self.push(each)
-            self.out += b"\x86"
-        else:
-            self.out += _scalar(value)
-
-    def many(self, empty, values, end):
-        self.out += empty + b"("
-        for each in values:
-            self.push(each)
-        self.out += end
-
-    def put(self, key):
-        number = self.memo[key] = len(self.memo)
-        self.out += b"q" + bytes([number]) if number < 256 else b"r" + struct.pack("<I", number)
-
-
-def _scalar(value):
-    if value is None or isinstance(value, bool):
-        return {None: b"N", True: b"\x88", False: b"\x89"}[value]
-    if isinstance(value, float):
-        return b"G" + struct.pack(">d", value)
-    assert isinstance(value, int)
-    if 0 <= value < 1 << 8:
-        return b"K" + bytes([value])
-    if 0 <= value < 1 << 16:
-        return b"M" + struct.pack("<H", value)
-    return b"J" + struct.pack("<i", value) if abs(value) < 1 << 31 else b"\x8a\x08" + struct.pack("<q", value)
-
-
 def pickled(dump):
-    """The bytes of a dump."""
-    pickler = _Pickler()
-    pickler.push(dump)
-    return bytes(pickler.out) + b"."
+    """The bytes of a dump, in the protocol that torch writes."""
+    return pickle.dumps(dump, protocol=2)
 
 
 def step(sequence, name="all_reduce", state="completed", **other):

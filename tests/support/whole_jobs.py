@@ -86,6 +86,10 @@ def _kubectl(folder, workers):
     write(folder, "job.log", *(f"[pod/{name}/main] {text}" for name, own in workers.items() for _, text in own))
 
 
+def _last_first(folder, workers):
+    _kubectl(folder, dict(reversed(workers.items())))
+
+
 def _kubectl_by_time(folder, workers):
     write(folder, "job.log", *(f"[pod/{name}/main] {text}" for name, (_, text) in by_time(workers)))
 
@@ -118,6 +122,7 @@ def _runtime(folder, workers):
 LAYOUTS: dict[str, Callable[[Path, dict[str, list[Line]]], None]] = {
     "a file a worker": _files,
     "kubectl logs -l --prefix": _kubectl,
+    "the last worker first": _last_first,
     "by time": _kubectl_by_time,
     "stern": _stern,
     "compose": _compose,

@@ -1,10 +1,12 @@
 """One failed job in every layout that people hand in: the answer does not depend on how its logs were collected."""
 
+# ruff: noqa: RUF001 - Chinese punctuation
 import json
+from datetime import timedelta
 
 import pytest
-from support.job_logs import NOW_S, answered, write
-from support.whole_jobs import LAYOUTS, NODES, job, kernel_log
+from support.job_logs import NOW_S, answered, iteration, joins, judge, times_out, write
+from support.whole_jobs import LAYOUTS, NODES, START, job, kernel_log
 
 from nodegate.cli import main
 from nodegate.knowledge.words import Cause
@@ -81,6 +83,90 @@ def test_without_a_word_on_its_node_a_pod_is_not_offered_as_one(tmp_path):
     found = answered(tmp_path)
     assert (found.where.node, found.where.pod) == ("", "moe-worker-1")
     assert found.sentence.en.startswith("hardware: move the job off the node of pod moe-worker-1 because")
+
+
+def at(second, text):
+    when = START + timedelta(seconds=second)
+    return when, f"{when:%Y-%m-%d %H:%M:%S} {text}"
+
+
+def undated(second, text):
+    return START + timedelta(seconds=second), text
+
+
+def trains(until):
+    return [at(30 * number, iteration("07:00:00", number).partition("] ")[2]) for number in range(1, until)]
+
+
+def beats(worker, until):
+    return [at(second, f"heartbeat of {worker}") for second in range(10, until, 20)]
+
+
+def workers(*said):
+    """Only the last one prints iterations, as Megatron-LM does."""
+    return {f"lm-worker-{each}": [at(each, f"starts, RANK: {each}"), *lines] for each, lines in enumerate(said)}
+
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.38 GiB. GPU 0 is full."
+SHM = "[rank0]: RuntimeError: DataLoader worker (pid 8143) is killed by signal: Bus error. It is possible that"
+SHM += " dataloader's workers are out of shared memory. Please try to raise your shared memory limit."
+HALF = [line for rank in range(4, 8) for line in joins("gpu-n1", rank % 4, rank, 8, address="10.9.0.1")]
+HANG = [undated(1300, times_out(rank, "07:21:40.1")) for rank in range(3)]
+UNKNOWN = {"failed": True, "cause": Cause.UNKNOWN, "sure": False}
+STORIES = {
+    "the memory of a host is full": (workers([undated(1180, SHM)], [], trains(40)), {"cause": Cause.HOST}),
+    "every rank times out": (workers(HANG[:1], HANG[1:2], [*trains(40), HANG[2]]), {"failed": True, "rank": None}),
+    "the other half of the ranks is not there": (
+        {"lm-worker-1": [undated(5, line) for line in HALF] + [at(700, times_out(4, "07:11:40.1"))]},
+        {**UNKNOWN, "rank": None},
+    ),
+    "last words that nobody knows": (workers([], [], [*trains(40), at(1300, "lost the quorum")]), UNKNOWN),
+    "last words in Chinese": (workers([], [], [*trains(40), at(1300, "训练失败：数据管道断开")]), UNKNOWN),
+    "nothing is known": (workers(*[[at(3, "reads the configuration"), undated(4, "prepares")]] * 3), UNKNOWN),
+    "one worker stops": (workers(beats(0, 300), beats(1, 1800), beats(2, 1800)), UNKNOWN),
+    "the training goes on": (workers([], [], trains(40)), {"failed": False}),
+    "an error is followed by lines of its worker": (
+        workers([undated(2, OOM), at(1500, "evaluation begins")], [], trains(60)),
+        {"failed": False},
+    ),
+    "it ends well": (workers([], [], [*trains(40), at(1300, "Training completed in 1290 s")]), {"failed": False}),
+}
+
+
+@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout != "cat *.log"])  # it names no worker
+@pytest.mark.parametrize(("lines", "expected"), STORIES.values(), ids=STORIES)
+def test_no_story_is_told_otherwise_in_another_layout(tmp_path, layout, lines, expected):
+    LAYOUTS[layout](tmp_path, lines)
+    sentence = judge(tmp_path, {}, **expected).sentence.en
+    assert ("no error in these logs" in sentence) is not expected.get("failed", True)
+    assert "did not reach" not in sentence
+
+
+LABELS = (
+    "[rank{}]: ",
+    "{}: ",
+    "[1,{}]<stderr>:",
+    "[prterun-h@1,{}]<stderr>: ",
+    "[Rank {}/16] ",
+    "Rank {}: ",
+    "[{}] ",
+)
+
+
+@pytest.mark.parametrize("label", LABELS)
+@pytest.mark.parametrize("layout", ["a file a worker", "the last worker first", "stern"])
+def test_one_rank_of_sixteen_is_found_whatever_labels_the_ranks(tmp_path, layout, label):
+    """Its GPU breaks, and the other ranks lose it."""
+    lost = "torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error"
+    said = [[] for _ in range(4)]
+    for rank in range(16):
+        joined = joins(f"gpu-n{rank // 4}", rank % 4, rank, 16, address=f"10.9.0.{rank // 4}")
+        broke = undated(1180, label.format(rank) + "RuntimeError: CUDA error: uncorrectable ECC error encountered")
+        ends = broke if rank == 5 else at(1190, label.format(rank) + lost)
+        said[rank // 4] += [*(undated(5, line) for line in joined), ends]
+    said[3] = trains(39) + said[3]
+    LAYOUTS[layout](tmp_path, workers(*said))
+    judge(tmp_path, {}, cause=Cause.HARDWARE, rank=5, node="gpu-n1")
 
 
 @pytest.mark.parametrize(
