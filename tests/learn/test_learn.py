@@ -182,7 +182,7 @@ class TestWhatALimitFinds:
 
     @pytest.mark.parametrize("noise", [0.005, 0.01, 0.03])
     def test_good_nodes_are_not_suspected(self, noise: float):
-        for seed in range(10):
+        for seed in range(4):
             assert "explain" not in " ".join(of_learned([1.0] * 64, noise, seed))
 
 

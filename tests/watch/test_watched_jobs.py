@@ -1,5 +1,7 @@
 """What must not be taken for slowness or silence, and what must: one job after another, as logs."""
 
+import random
+from collections.abc import Container
 from datetime import timedelta
 
 import pytest
@@ -19,30 +21,98 @@ def test_the_sentence_asks_the_nodes_and_condemns_none() -> None:
     )
 
 
-def test_ten_percent_slower_is_found_at_four_percent_noise() -> None:
-    said = answer(megatron(slowed(times(1100, noise=0.04), 500, 1.1)))
-    assert said.state is State.SLOW
-    assert said.slow[0].since == pytest.approx(500, abs=30)
+def spikes(count: int, factor: float, slow: Container[int], usual_s: float = 2.0, noise: float = 0.01) -> list[float]:
+    return [value * (factor if at in slow else 1) for at, value in enumerate(times(count, usual_s, noise), 1)]
 
 
-def test_the_first_iterations_do_not_count() -> None:
-    said = answer(megatron([60.0, 20.0, *[4.0] * 18, *times(300)]))
-    assert said.state is State.HEALTHY
+SAVES = "  successfully saved checkpoint from iteration {} to /ckpt\n"
+CHECKPOINTS = [value + (90.0 if number % 50 == 0 else 0) for number, value in enumerate(times(1000, usual_s=60.0), 1)]
+BEHIND = "".join(megatron([9.0, *[2.0] * 9], first=at + 1) + SAVES.format(at + 10) for at in range(0, 600, 10))
+PAUSES = dict.fromkeys(range(200, 2000, 200), 75) | dict.fromkeys(range(210, 2000, 200), 130)
+NEIGHBOURS = [value + PAUSES.get(number, 0) for number, value in enumerate(times(2000, usual_s=3.0))]
+RAMP = "".join(
+    megatron(times(200, usual_s=0.02 * batch, seed=batch), first=1 + 200 * step, batch=batch)
+    for step, batch in enumerate((96, 112, 128, 256, 512))
+)
+TWO_CLOCKS = "".join(
+    megatron([2.0], first=number, start=START + timedelta(seconds=2 * number))
+    + f"gpu07: [{START + timedelta(hours=8, seconds=2 * number)}] heartbeat\n"
+    for number in range(1, 200)
+)
+FEW_TIMES = "".join(
+    f"[{START + timedelta(hours=hour)},000] [WARNING] loss scale\n"
+    + megatron([30.0] * 120, first=1 + 120 * hour, start=None)
+    for hour in range(5)
+)
+HEALTHY = {
+    "the first iterations do not count": (megatron([60.0, 20.0, *[4.0] * 18, *times(300)]), ""),
+    "a batch ramp": (RAMP, "ranks changed: 5 settings, each judged separately"),
+    "checkpoints inside the measured time": (llamafactory(CHECKPOINTS, 1), ""),
+    "checkpoints between two lines": (llamafactory(CHECKPOINTS, 10), ""),
+    "a checkpoint and an evaluation in neighbouring lines, untold": (llamafactory(NEIGHBOURS, 10), ""),
+    "steps behind checkpoints": (BEHIND, "every 10 iterations"),
+    "two machines, one in UTC and one not": (TWO_CLOCKS, ""),
+    "old lines without a time, and a warning every hour with one": (FEW_TIMES, ""),
+    "long iterations, silent between them": (megatron(times(60, usual_s=840)), ""),
+}
 
 
-def test_a_batch_ramp_is_no_slowness() -> None:
-    text = "".join(
-        megatron(times(200, usual_s=0.02 * batch, seed=batch), first=1 + 200 * step, batch=batch)
-        for step, batch in enumerate((96, 112, 128, 256, 512))
-    )
+@pytest.mark.parametrize(("text", "note"), HEALTHY.values(), ids=HEALTHY)
+def test_what_is_neither_slow_nor_silent(text: str, note: str) -> None:
     said = answer(text)
+    assert (said.state, said.slow, said.silent) == (State.HEALTHY, (), ())
+    assert any(note in each for each in said.notes)
+
+
+AFTER_A_RAMP = megatron(times(200), batch=96) + megatron(slowed(times(400, usual_s=4), 200, 1.3), first=201, batch=192)
+SAVES_AT_EACH = "".join(
+    megatron([value], first=number) + SAVES.format(number)
+    for number, value in enumerate(slowed([2.0] * 300, 150, 2.0), 1)
+)
+SLOW = {
+    "ten percent at four percent noise": (megatron(slowed(times(1100, noise=0.04), 500, 1.1)), 500, 0.1),
+    "after a batch ramp": (AFTER_A_RAMP, 401, 0.3),
+    "every second step four times slower": (megatron(spikes(600, 4, range(302, 600, 2), usual_s=3.0)), 301, 1.5),
+    "a checkpoint at every line": (SAVES_AT_EACH, 151, 1.0),
+    "few long iterations": (megatron(slowed(times(60, usual_s=30.0), 45, 3.0)), 46, 2.0),
+}
+
+
+@pytest.mark.parametrize(("text", "since", "excess"), SLOW.values(), ids=SLOW)
+def test_what_is_slow(text: str, since: int, excess: float) -> None:
+    said = answer(text)
+    (slow,) = said.slow
+    assert said.state is State.SLOW
+    assert (slow.since, slow.excess) == (pytest.approx(since, abs=30), pytest.approx(excess, rel=0.3))
+
+
+COLLECTS_ONE_AT_A_TIME = {at + 200 * lap for at in (3, 17, 41, 58, 90, 121, 140, 163) for lap in range(20)}
+BETWEEN = spikes(3000, 4, range(41, 3000, 150), noise=0.03)
+BETWEEN[1400:2000] = [1.4 * value for value in BETWEEN[1400:2000]]
+BY_CHANCE = [set(random.Random(seed).sample(range(3000), 30)) for seed in range(5)]  # noqa: S311
+
+
+@pytest.mark.parametrize(
+    ("pace", "period", "slow"),
+    [
+        (spikes(4000, 3, COLLECTS_ONE_AT_A_TIME), 200, 0),
+        (spikes(450, 3, {100, 200, 300, 400}), 100, 0),
+        (BETWEEN, 150, 1),
+        *((spikes(3000, 3, slow), 0, 0) for slow in BY_CHANCE),
+    ],
+    ids=["ranks that collect garbage one at a time", "four pauses", "a slow time in between", *["by chance"] * 5],
+)
+def test_the_period_is(pace: list[float], period: int, slow: int) -> None:
+    said = answer(megatron(pace))
+    assert (said.period.iterations if said.period else 0, len(said.slow)) == (period, slow)
+
+
+def test_periodic_slow_steps_are_named_with_their_period() -> None:
+    said = answer(megatron(spikes(2000, 4, range(37, 2000, 100))))
     assert said.state is State.HEALTHY
-    assert "batch, sequence length or ranks changed: 5 settings, each judged separately" in said.notes
-
-
-def test_slow_after_a_batch_ramp_is_slow() -> None:
-    text = megatron(times(200), batch=96) + megatron(slowed(times(400, usual_s=4), 200, 1.3), first=201, batch=192)
-    assert answer(text).state is State.SLOW
+    assert said.period is not None
+    assert (said.period.times, said.period.part) == (pytest.approx(4, rel=0.1), pytest.approx(0.03, abs=0.01))
+    assert any("every 100 iterations" in note and "garbage collection" in note for note in said.notes)
 
 
 def test_fewer_ranks_after_a_restart_are_another_setting() -> None:
@@ -73,75 +143,6 @@ def test_longer_batches_are_judged_by_their_tokens() -> None:
         )
     assert answer(text).state is State.HEALTHY
     assert answer(text.replace("total_tokens", "other")).state is State.SLOW
-
-
-@pytest.mark.parametrize("every", [1, 10])
-def test_checkpoints_inside_the_measured_time_are_no_slowness(every: int) -> None:
-    """LLaMA-Factory's clock runs on while a checkpoint is written: spikes, every 50 steps."""
-    pace = [value + (90.0 if number % 50 == 0 else 0) for number, value in enumerate(times(1000, usual_s=60.0), 1)]
-    assert answer(llamafactory(pace, every)).state is State.HEALTHY
-
-
-def test_steps_behind_checkpoints_are_left_out() -> None:
-    text = ""
-    for part in range(60):
-        text += megatron([9.0, *[2.0] * 9], first=part * 10 + 1)
-        text += f"  successfully saved checkpoint from iteration {part * 10 + 10} to /ckpt\n"
-    said = answer(text)
-    assert said.state is State.HEALTHY
-    assert any("every 10 iterations" in note and "after checkpoints" in note for note in said.notes)
-
-
-def test_a_job_that_pauses_at_every_line_is_judged_all_the_same() -> None:
-    text = "".join(
-        megatron([value], first=number) + f"saving checkpoint at iteration {number} to /ckpt\n"
-        for number, value in enumerate(slowed([2.0] * 300, 150, 2.0), 1)
-    )
-    assert answer(text).state is State.SLOW
-
-
-def test_periodic_slow_steps_are_named_with_their_period() -> None:
-    pace = [value * (4 if number % 100 == 37 else 1) for number, value in enumerate(times(2000), 1)]
-    said = answer(megatron(pace))
-    assert said.state is State.HEALTHY
-    assert said.period is not None
-    assert said.period.iterations == 100
-    assert said.period.times == pytest.approx(4, rel=0.1)
-    assert said.period.part == pytest.approx(0.03, abs=0.01)
-    assert any("every 100 iterations" in note and "garbage collection" in note for note in said.notes)
-
-
-@pytest.mark.parametrize(
-    ("count", "factor", "slow", "period"),
-    [
-        (4000, 3, {at + 200 * lap for at in (3, 17, 41, 58, 90, 121, 140, 163) for lap in range(20)}, 200),
-        (450, 3, {100, 200, 300, 400}, 100),
-    ],
-    ids=["ranks that collect garbage one at a time", "four pauses at equal distances"],
-)
-def test_the_period_is(count: int, factor: int, slow: set[int], period: int) -> None:
-    pace = [value * (factor if number in slow else 1) for number, value in enumerate(times(count), 1)]
-    found = answer(megatron(pace)).period
-    assert found is not None
-    assert found.iterations == period
-
-
-def test_a_slow_time_in_between_does_not_hide_the_period() -> None:
-    pace = [value * (4 if number % 150 == 40 else 1) for number, value in enumerate(times(3000, noise=0.03))]
-    pace[1400:2000] = [1.4 * value for value in pace[1400:2000]]
-    said = answer(megatron(pace))
-    assert (said.state, len(said.slow)) == (State.SLOW, 1)
-    assert said.period is not None
-    assert said.period.iterations == 150
-
-
-def test_random_spikes_have_no_period() -> None:
-    import random
-
-    for seed in range(10):
-        rng = random.Random(seed)  # noqa: S311
-        pace = [value * (3 if rng.random() < 0.01 else 1) for value in times(3000, seed=seed)]
-        assert answer(megatron(pace)).period is None
 
 
 def test_an_evaluation_bar_is_not_the_training() -> None:
@@ -218,29 +219,6 @@ def test_a_log_that_ends_in_an_error_says_so() -> None:
     assert "the log ends with an error; run nodegate triage LOG" in said.notes
 
 
-def test_two_clocks_in_one_log_are_no_silence() -> None:
-    """Lines of two machines, one in UTC and one not: eight hours between neighbours."""
-    text = ""
-    for number in range(1, 200):
-        text += megatron([2.0], first=number, start=START + timedelta(seconds=2 * number))
-        text += f"gpu07: [{START + timedelta(hours=8, seconds=2 * number)}] heartbeat\n"
-    said = answer(text)
-    assert said.silent == ()
-
-
-def test_times_on_some_lines_only_are_no_silence() -> None:
-    """Old Megatron lines have no time, but a warning every hour has one."""
-    text = ""
-    for hour in range(5):
-        text += f"[{START + timedelta(hours=hour)},000] [WARNING] loss scale\n"
-        text += megatron([30.0] * 120, first=1 + 120 * hour, start=None)
-    assert answer(text).silent == ()
-
-
-def test_a_job_with_long_iterations_is_not_silent_between_them() -> None:
-    assert answer(megatron(times(60, usual_s=840))).silent == ()
-
-
 def test_live_silence_ends_with_the_next_line_and_is_told_once() -> None:
     watching = Watcher()
     text = list(lines(megatron([2.0] * 60)))
@@ -269,8 +247,6 @@ def test_a_silence_that_only_the_watchdog_s_own_clock_shows() -> None:
 
 
 def test_pauses_that_become_frequent_and_follow_no_period_are_named() -> None:
-    import random
-
     rng = random.Random(3)  # noqa: S311
     pace = times(900)
     for number in range(900):
@@ -290,34 +266,11 @@ def test_a_much_slower_time_inside_a_slow_one_is_told_again() -> None:
     assert second.excess == pytest.approx(2.9, abs=0.1)
 
 
-def test_two_pauses_in_neighbouring_lines_are_no_slow_time() -> None:
-    """A checkpoint and an evaluation, inside a clock that runs on, with no line that tells of them."""
-    pace = times(2000, usual_s=3.0)
-    for number in range(200, 2000, 200):
-        pace[number] += 75
-        pace[number + 10] += 130
-    assert answer(llamafactory(pace, 10)).state is State.HEALTHY
-
-
 @pytest.mark.parametrize(("factor", "steps"), [(1.05, 1200), (1.3, 230), (3.0, 20)])
 def test_the_larger_the_sooner(factor: float, steps: int) -> None:
     text = megatron(slowed(times(2400, usual_s=3.0, noise=0.02), 1000, factor))
     (slow,) = answer("\n".join(text.splitlines()[: 1000 + steps])).slow
     assert slow.since == pytest.approx(1001, abs=60)
-
-
-def test_every_second_step_four_times_slower_is_slow() -> None:
-    """The usual step is as fast as ever, and the job takes more than twice as long."""
-    pace = [value * (4 if number > 300 and number % 2 else 1) for number, value in enumerate(times(600, usual_s=3.0))]
-    said = answer(megatron(pace))
-    (slow,) = said.slow
-    assert slow.since == pytest.approx(301, abs=12)
-    assert slow.excess == pytest.approx(1.5, abs=0.3)
-
-
-def test_long_iterations_need_few_of_them() -> None:
-    (slow,) = answer(megatron(slowed(times(60, usual_s=30.0), 45, 3.0))).slow
-    assert slow.since == 46
 
 
 def deepspeed_every_tenth(pace: list[float]) -> str:
