@@ -78,10 +78,8 @@ def test_a_limit_of_another_kind(key: str, value: object, wanted: str) -> None:
 @pytest.mark.parametrize(
     "limits",
     [
-        {"gpu.power_limit_w": "650"},
-        {"host.locked_memory_min_gib": "unlimited"},
-        {"kernel.version_min": "5.15"},
-        {"nccl.nvls": False},
+        {"gpu.power_limit_w": "650", "host.locked_memory_min_gib": "unlimited"},
+        {"kernel.version_min": "5.15", "nccl.nvls": False},
     ],
 )
 def test_a_limit_of_the_right_kind_is_taken(limits: dict[str, object]) -> None:

@@ -104,10 +104,7 @@ class TestVariantsInAFile:
             ("value: 8, variants: [{value: 8, source: s, parameters: {x: 1}}]", "a.b: value belongs in each of the"),
             ("source: s, variants: [{value: 8, source: s, parameters: {x: 1}}]", "a.b: source belongs in each of"),
             ("variants: [{value: 8, source: s, unit: MW, parameters: {x: 1}}]", "unknown key 'unit'"),
-            (
-                "variants: [{value: 8, source: s, parameter: {x: 1}}]",
-                "unknown key 'parameter' - did you mean parameters",
-            ),
+            ("variants: [{value: 8, source: s, parameter: {x: 1}}]", "unknown key 'parameter' - did you mean param"),
             ("variants: [{value: 8, source: s, parameters: {x_min: lots}}]", "x_min must be a number, not 'lots'"),
             ("variants: [{value: 8, source: s, parameters: {x: {y: 1}}}]", "x: {'y': 1} is not a number"),
             ("variants: [{value: 8, source: s, parameters: {x: []}}]", "x: [] is not a number"),

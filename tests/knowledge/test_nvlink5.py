@@ -29,18 +29,8 @@ def test_each_row_is_found_by_its_numbers_in_both_layouts(row: dict[str, str]) -
 @pytest.mark.parametrize(
     ("code", "text", "severity", "advice"),
     [
-        (
-            149,
-            "NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6",
-            "link_fatal",
-            "reset the GPU; look at",
-        ),
-        (
-            149,
-            "NETIR_BER_EVENT Nonfatal XC0 i0 Link 03 (0x00086226",
-            "nonfatal",
-            "nothing to do now; look at",
-        ),
+        (149, "NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6", "link_fatal", "reset the GPU; look at"),
+        (149, "NETIR_BER_EVENT Nonfatal XC0 i0 Link 03 (0x00086226", "nonfatal", "nothing to do now; look at"),
         (145, "RLW_SRC_TRACK Nonfatal XC1 i0 Link 12 (0x040988e2", "nonfatal", "do what Xid 154 asks for"),
         (149, "NETIR Fatal XC0 i0 Link -1 (0x000fe406", "link_fatal", "reset the GPU; it usually follows another"),
     ],

@@ -112,13 +112,7 @@ GPU = {"device": "GPU 3", "name": "burn.bf16_tflops"}
         ([67], {"others": like(60.0, 0.025), **HEAT}, PASS, "fleet", ""),
         ([75], {"others": like(60.0, 0.025), **HEAT}, WARN, "fleet", "68 °C (the other nodes); 15 °C above the"),
         # a node 2.4 % slower than all others holds up every job that it is in (BLOOM, 2022)
-        (
-            [468.5],
-            {"others": like(480.0, 0.003)},
-            WARN,
-            "fleet",
-            "2.4 % below the median 480 GB/s of 127 other",
-        ),
+        ([468.5], {"others": like(480.0, 0.003)}, WARN, "fleet", "2.4 % below the median 480 GB/s of 127 other"),
         ([476], {"others": like(480.0, 0.0005)}, PASS, "fleet", ""),
         ([452], {"others": like(480.0, 0.014)}, WARN, "fleet", "of 127 other nodes, which their spread may explain"),
         # the node itself

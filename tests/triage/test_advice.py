@@ -6,15 +6,13 @@ from support.schemas import read_output
 
 from nodegate.triage import render
 
+BROKEN = kernel("15:36:05.0", xid("0000:9b:00", 48, "DBE"))
 RESTART = (
     "2026-08-10 15:30:00 slurmstepd: error: *** JOB 7 ON gpu-001 CANCELLED AT 2026-08-10T15:30:00 DUE TO {why} ***"
 )
 CASES = {
     "a fault of a node that is sure": (
-        {
-            "dmesg-gpu08.txt": [kernel("15:36:05.0", xid("0000:9b:00", 48, "DBE"))],
-            "gpu08.log": [iteration("15:36:04.0", 9)],
-        },
+        {"dmesg-gpu08.txt": [BROKEN], "gpu08.log": [iteration("15:36:04.0", 9)]},
         {"do": "restart", "without": ["gpu08"], "exclude": "--exclude=gpu08", "sure": True},
     ),
     "a fault that is perhaps a node's": (
@@ -32,11 +30,7 @@ CASES = {
     ),
     "the scheduler ended the job": ({"job.log": [RESTART.format(why="PREEMPTION")]}, {"do": "restart", "without": []}),
     "a pod waits for a node": (
-        {
-            "events.txt": [
-                "5m  Warning  FailedScheduling  pod/w-0  0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
-            ]
-        },
+        {"events.txt": ["5m  Warning  FailedScheduling  pod/w-0  0/3 nodes are available: 3 Insufficient gpu."]},
         {"do": "wait", "without": []},
     ),
     "nothing failed": ({"rank0.log": [iteration("15:36:04.0", 9), iteration("15:36:05.0", 10)]}, {"do": "wait"}),

@@ -61,24 +61,15 @@ def test_clocks_in_another_zone_are_joined_by_the_zone_that_the_kernel_log_names
 def test_two_attempts_of_one_worker_are_not_two_clocks(tmp_path):
     """The second attempt prints the same iteration again, and its watchdog the same number of a collective."""
     for attempt, hour in ((1, 7), (2, 12)):
-        write(
-            tmp_path,
-            f"attempt{attempt}.log",
-            iteration(f"{hour:02}:00:10", 40),
-            *(times_out(rank, f"{hour:02}:40:00") for rank in range(4)),
-        )
+        hang = (times_out(rank, f"{hour:02}:40:00") for rank in range(4))
+        write(tmp_path, f"attempt{attempt}.log", iteration(f"{hour:02}:00:10", 40), *hang)
     assert not any("clock" in note for note in remarks(judged(tmp_path)))
 
 
 def test_a_worker_that_shares_no_line_and_no_hour_makes_the_order_doubtful(tmp_path):
     write(tmp_path, "rank_0.log", iteration("07:00:10", 40), "[rank0]: torch.OutOfMemoryError: CUDA out of memory.")
-    write(
-        tmp_path,
-        "rank_1.log",
-        "[2026-08-10 20:00:00] start",
-        "[rank1]: AssertionError: shapes",
-        iteration("21:00:00", 7),
-    )
+    late = ("[2026-08-10 20:00:00] start", "[rank1]: AssertionError: shapes", iteration("21:00:00", 7))
+    write(tmp_path, "rank_1.log", *late)
     found = judged(tmp_path)
     assert any("shares no line with them" in note for note in remarks(found))
     assert not found.sure

@@ -55,7 +55,8 @@ def facts(folder: Path, other: Mapping[str, object] | None) -> str:
     return str(folder / "run")
 
 
-UNUSED = oom("77.00 GiB") + " and {} GiB is reserved by PyTorch but unallocated."
+UNALLOCATED = " and {} GiB is reserved by PyTorch but unallocated."
+UNUSED = oom("77.00 GiB") + UNALLOCATED
 OLD = (
     "RuntimeError: CUDA out of memory. Tried to allocate 2.50 GiB (GPU 0; 79.15 GiB total capacity; {} GiB already"
     " allocated; 1.02 GiB free; 74.02 GiB reserved in total by PyTorch)"
@@ -86,11 +87,7 @@ CASES = {
     "not enough unused": ([UNUSED.format("1.20")], "", PROGRAM),
     "enough unused, as old versions say it": ([OLD.format("70.10")], "", IN_PIECES),
     "not enough unused, as old versions say it": ([OLD.format("73.90")], "", PROGRAM),
-    "enough unused beside another process": (
-        [oom("41.02 GiB", "38.21 GiB") + " and 3.92 GiB is reserved by PyTorch but unallocated."],
-        "",
-        BESIDE,
-    ),
+    "unused beside another": ([oom("41.02 GiB", "38.21 GiB") + UNALLOCATED.format("3.92")], "", BESIDE),
     "while a checkpoint is saved": (traceback("main", "save_checkpoint", "gather"), "", SAVING),
     "while a state is gathered for one": (traceback("main", "get_model_state_dict"), "", SAVING),
     "while one is loaded": (traceback("main", "load_state_dict"), "", PROGRAM),

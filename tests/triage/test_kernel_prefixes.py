@@ -8,20 +8,6 @@ NOW_S = 1_795_252_500.0
 KILLED = "Out of memory: Killed process 4711 (python3) total-vm:77kB, anon-rss:50kB"
 
 
-@pytest.mark.parametrize(
-    ("line", "device"),
-    [
-        ("EXT4-fs (nvme3n1p1): I/O error while writing superblock", "nvme3n1"),
-        ("Aborting journal on device sda2-8.", "sda"),
-        ("XFS (md0): log I/O error -5", "md0"),
-    ],
-)
-def test_a_file_system_names_its_disk(tmp_path, line, device):
-    log = tmp_path / "dmesg-gpu07.txt"
-    log.write_text(f"[91001.100000] {line}\n", encoding="utf-8")
-    assert triage([], kernel=[str(log)], now_s=NOW_S).device == device
-
-
 @pytest.mark.parametrize(("line", "notes"), [("acme: bad thing failed: -5", 1), ("acme: a thing works", 0)])
 def test_an_error_of_a_kernel_that_no_row_knows_is_a_note(tmp_path, line, notes):
     log = tmp_path / "dmesg-gpu07.txt"

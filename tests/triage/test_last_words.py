@@ -61,18 +61,12 @@ CASES = {
         )
         for prefix in ("", "[rank1]: ", SECOND)
     },
-    "the same error without this sentence is one": (
-        [iteration("07:10:00", 500), *IGNORED[1:]],
-        {"cause": Cause.PROGRAM},
-    ),
+    "without this sentence it is one": ([iteration("07:10:00", 500), *IGNORED[1:]], {"cause": Cause.PROGRAM}),
     "the task that JAX lost is named and not those that report it": (
         jax(),
         {"failed": True, "cause": Cause.UNKNOWN, "sure": False, "rank": 5, "says": "JAX lost this task"},
     ),
-    "what that task said itself is the reason": (
-        jax(JAX_MEMORY),
-        {"cause": Cause.PROGRAM, "rank": 5, "root": "cuda_oom"},
-    ),
+    "what the task said is the reason": (jax(JAX_MEMORY), {"cause": Cause.PROGRAM, "rank": 5, "root": "cuda_oom"}),
     "Ray names the address of the node that it lost": (RAY, {"cause": Cause.HOST, "sure": False, "node": "10.4.0.12"}),
 }
 

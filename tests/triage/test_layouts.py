@@ -142,15 +142,7 @@ def test_no_story_is_told_otherwise_in_another_layout(tmp_path, layout, lines, e
     assert "did not reach" not in sentence
 
 
-LABELS = (
-    "[rank{}]: ",
-    "{}: ",
-    "[1,{}]<stderr>:",
-    "[prterun-h@1,{}]<stderr>: ",
-    "[Rank {}/16] ",
-    "Rank {}: ",
-    "[{}] ",
-)
+LABELS = ("[rank{}]: ", "{}: ", "[1,{}]<stderr>:", "[prterun-h@1,{}]<stderr>: ", "[Rank {}/16] ", "Rank {}: ", "[{}] ")
 
 
 @pytest.mark.parametrize("label", LABELS)

@@ -5,10 +5,19 @@ from support.job_logs import iteration, joins, judge, kernel, peer_gone, stands_
 
 from nodegate.knowledge.words import Cause
 
+HARDWARE, HOST, PROGRAM, FABRIC, UNKNOWN, STORAGE = (
+    Cause.HARDWARE,
+    Cause.HOST,
+    Cause.PROGRAM,
+    Cause.FABRIC,
+    Cause.UNKNOWN,
+    Cause.STORAGE,
+)
 NOBODY = "nothing here speaks against a node: look at the code"
 KEY_ERROR = "[2026-08-10 15:36:20.0] KeyError: 'attention_mask'"
-PROGRAM_FAILS = [iteration("15:36:00.0", 5), "[rank0]: KeyError: 'attention_mask'", times_out(0, "15:46:05.7")]
-CLEAN = [kernel("15:36:15.000000", "systemd[1]: Started Session 3 of User root.")]
+STEP = iteration("15:36:00.0", 5)
+PROGRAM_FAILS = [STEP, "[rank0]: KeyError: 'attention_mask'", times_out(0, "15:46:05.7")]
+CLEAN = [kernel("15:36:15.0", "systemd[1]: Started Session 3 of User root.")]
 LOST = "GPU has fallen off the bus."
 WITHOUT_ONE = "pid='<unknown>', name=<unknown>, 2027b8d4 00006bb8 00000000"
 STARTS, ENDS = "2026-08-10 15:30:00 starts", "[after training is done] datetime: 2026-08-10 15:41:00"
@@ -48,7 +57,7 @@ CASES = {
                 "[rank0]: ValueError: Token IDs outside valid range",
             ]
         },
-        {"root": "python_error", "cause": Cause.PROGRAM, "past": ["cuda_ecc"]},
+        {"root": "python_error", "cause": PROGRAM, "past": ["cuda_ecc"]},
     ),
     "the same iteration again (another rank's line, a replayed buffer) is no progress": (
         {"rank0.log": [iteration("15:30:00.0", 10), "[rank0]: ValueError: bad shape", iteration("15:30:00.0", 10)]},
@@ -56,43 +65,34 @@ CASES = {
     ),
     "progress in another log counts by its time": (
         {
-            "rank0.log": ["[2026-08-10 15:30:00.0] worker: RuntimeError: CUDA error: unknown error"],
+            "rank0.log": ["[2026-08-10 15:30:00] RuntimeError: CUDA error: unknown error"],
             "rank7.log": [iteration("15:50:00.0", 99)],
         },
         {"failed": False, "past": ["cuda_unknown"]},
     ),
     "a time-out is none when any other rank failed before": (
-        {
-            "rank0.log": [times_out(0, "15:46:05.7")],
-            "rank1.log": [times_out(1, "15:46:05.6")],
-            "gpu02_rank2.log": [*start(2, 3)[:1], OUT_OF_MEMORY],
-        },
+        {"rank0.log": [times_out(0, "15:46:05.7")], "gpu02_rank2.log": [*start(2, 3)[:1], OUT_OF_MEMORY]},
         {"root": "cuda_oom", "rank": 2, "gpu": 2, "node": "gpu02", "says": NOBODY},
     ),
     "the rank that reports no time-out is the laggard": (
         {f"rank{rank}.log": [*start(rank, 4), *[times_out(rank, "15:46:05.7")][: rank != 2]] for rank in range(4)},
-        {"rank": 2, "node": "gpu02", "cause": Cause.UNKNOWN},
+        {"rank": 2, "node": "gpu02", "cause": UNKNOWN},
     ),
     "a hang to which every rank came is perhaps the fabric": (
         {
             f"rank{rank}.log": [*start(rank, 4), stands_at(rank, "15:46:05.7", 979, 976), times_out(rank, "15:46:05.7")]
             for rank in range(4)
         },
-        {"cause": Cause.FABRIC, "sure": False, "says": "perhaps fabric"},
+        {"cause": FABRIC, "sure": False, "says": "perhaps fabric"},
     ),
     "that every rank came is not said where their number is unknown": (
         {f"rank{rank}.log": [times_out(rank, "15:46:05.7")] for rank in range(4)},
-        {
-            "failed": True,
-            "cause": Cause.UNKNOWN,
-            "sure": False,
-            "says": "rank 0-3 timed out, and whether the other ranks came to it is not known",
-        },
+        {"failed": True, "cause": UNKNOWN, "sure": False, "says": "rank 0-3 timed out, and whether the other"},
     ),
     "of two nodes' reports of torchrun, each the first of its own node, the earlier one": (
         {
-            "gpu01.log": torchrun_report("gpu01", 3, 3, -11, "15:46:20"),
-            "gpu02.log": torchrun_report("gpu02", 9, 1, -7, "15:46:11"),
+            "a.log": torchrun_report("gpu01", 3, 3, -11, "15:46:20"),
+            "b.log": torchrun_report("gpu02", 9, 1, -7, "15:46:11"),
         },
         {"root": "exit_bus_error", "rank": 9, "node": "gpu02"},
     ),
@@ -102,12 +102,10 @@ CASES = {
     ),
     "killed is explained by the kernel's message": (
         {
-            "gpu01.log": [iteration("15:36:00.0", 5), *torchrun_report("gpu01", 3, 3, -9, "15:36:20")],
-            "dmesg-gpu01.txt": [
-                kernel("15:36:15.000000", "Out of memory: Killed process 208585 (python3) total-vm:1kB")
-            ],
+            "gpu01.log": [STEP, *torchrun_report("gpu01", 3, 3, -9, "15:36:20")],
+            "dmesg-gpu01.txt": [kernel("15:36:15.0", "Out of memory: Killed process 208585 (python3)")],
         },
-        {"root": "oom_host", "cause": Cause.HOST, "node": "gpu01"},
+        {"root": "oom_host", "cause": HOST, "node": "gpu01"},
     ),
     "Slurm names the failed node in another line than the one that cancels": (
         {
@@ -117,39 +115,36 @@ CASES = {
                 "slurmstepd: error: *** STEP 1943824.0 ON gpu-017 CANCELLED AT 2026-08-10T15:50:51 DUE TO NODE FAILURE",
             ]
         },
-        {"node": "gpu-137", "cause": Cause.HOST},
+        {"node": "gpu-137", "cause": HOST},
     ),
     "an error that CUDA cannot name is explained by the kernel of its node": (
         {
             "rank5.log": [*joins("gpu09", 5, 5, 8, bus="c3000", address="10.9.0.9"), WATCHDOG],
-            "dmesg-gpu09.txt": [kernel("15:36:09.000000", xid("0000:c3:00", 79, LOST))],
+            "dmesg-gpu09.txt": [kernel("15:36:09.0", xid("0000:c3:00", 79, LOST))],
         },
-        {"cause": Cause.HARDWARE, "node": "gpu09", "gpu": 5, "device": "0000:c3:00.0"},
+        {"cause": HARDWARE, "node": "gpu09", "gpu": 5, "device": "0000:c3:00.0"},
     ),
     "beside the clean kernel log of its node a program error means that the nodes are fine": (
         {"gpu01/rank0.log": PROGRAM_FAILS, "dmesg-gpu01.txt": CLEAN},
         {"fine": True, "says": "the nodes are fine: look at the code"},
     ),
-    "that of one node says nothing of one that is not known": (
+    "that of one node says nothing of an unknown one": (
         {"rank0.log": PROGRAM_FAILS, "dmesg-gpu01.txt": CLEAN},
         {"says": NOBODY},
     ),
     "or of another": ({"gpu02/rank0.log": PROGRAM_FAILS, "dmesg-gpu01.txt": CLEAN}, {"says": NOBODY}),
     "kernel messages of another day are not of this job": (
         {
-            "rank0.log": [iteration("15:36:00.0", 5), KEY_ERROR],
+            "rank0.log": [STEP, KEY_ERROR],
             "dmesg-gpu09.txt": ["2026-08-07T01:00:00,000000+00:00 " + xid("0000:c3:00", 79, LOST)],
         },
         {"root": "python_error", "fine": True},
     ),
     "a corrected PCIe error does not beat the exception that ended the job": (
         {
-            "rank0.log": [iteration("15:36:00.0", 5), KEY_ERROR],
+            "rank0.log": [STEP, KEY_ERROR],
             "dmesg-gpu09.txt": [
-                kernel(
-                    "15:36:05.000000",
-                    "nvidia 0000:65:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)",
-                )
+                kernel("15:36:05.0", "nvidia 0000:65:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer")
             ],
         },
         {"root": "python_error"},
@@ -161,9 +156,9 @@ CASES = {
     "kernel logs alone give the first error of the last incident": (
         {
             "dmesg-gpu09.txt": [
-                kernel("09:00:00.000000", xid("0000:18:00", 79, LOST)),
-                kernel("15:36:05.000000", xid("0000:c3:00", 48, "DBE")),
-                kernel("15:36:06.000000", xid("0000:c3:00", 45, "pid=77, name=python3, Ch 00000008")),
+                kernel("09:00:00.0", xid("0000:18:00", 79, LOST)),
+                kernel("15:36:05.0", xid("0000:c3:00", 48, "DBE")),
+                kernel("15:36:06.0", xid("0000:c3:00", 45, "pid=77, name=python3, Ch 00000008")),
             ]
         },
         {"root": "xid_48", "node": "gpu09", "device": "0000:c3:00.0"},
@@ -179,7 +174,7 @@ CASES = {
                 ],
                 "dmesg-gpu-a42.txt": [f"[Mon Aug 10 15:36:29 2026] {xid('0000:19:00', 62, WITHOUT_ONE)}"],
             },
-            {"cause": Cause.HARDWARE, "node": "gpu-a42", "device": "0000:19:00.0"},
+            {"cause": HARDWARE, "node": "gpu-a42", "device": "0000:19:00.0"},
         )
         for words in ("unspecified launch failure", "CUBLAS_STATUS_EXECUTION_FAILED when calling `x`")
     },
@@ -206,13 +201,10 @@ CASES = {
         {"gpu-a41.log": [STARTS, OFI], "gpu-a42.log": [iteration("15:40:00.0", 100)]},
         {"root": "nccl_ofi_start"},
     ),
-    "a plugin of NCCL that is not installed is no missing library": (
-        {"rank0.log": [PLUGIN, iteration("15:36:01.0", 1)]},
-        {"failed": False},
-    ),
+    "a plugin of NCCL that is not there is no missing library": ({"rank0.log": [PLUGIN, STEP]}, {"failed": False}),
     "a GPU that asks for a reset is named": (
         {"x.log": ["Unable to determine the device handle for GPU0000:9D:00.0: GPU requires reset"]},
-        {"cause": Cause.HARDWARE, "device": "0000:9d:00.0"},
+        {"cause": HARDWARE, "device": "0000:9d:00.0"},
     ),
     **{  # ranks on gpu-a41 and gpu-a42 met an error of their own; gpu-b77 broke a minute before
         f"a machine that is not seen in a job of {world} ranks": (
@@ -227,16 +219,11 @@ CASES = {
     },
     "a single attempt that was tried again is not the reason of a later error": (
         {"rank0.log": [ATTEMPT.format(1), "[rank0]: KeyError: 'labels'"]},
-        {"root": "python_error", "cause": Cause.PROGRAM},
+        {"root": "python_error", "cause": PROGRAM},
     ),
     "attempts that fail again stay the reason": (
-        {
-            "rank0.log": [
-                *(ATTEMPT.format(attempt) for attempt in (1, 2, 3)),
-                "[rank0]: RuntimeError: the checkpoint was not written",
-            ]
-        },
-        {"cause": Cause.STORAGE},
+        {"rank0.log": [*map(ATTEMPT.format, (1, 2, 3)), "[rank0]: RuntimeError: not written"]},
+        {"cause": STORAGE},
     ),
 }
 
@@ -260,7 +247,7 @@ def test_an_exception_after_the_time_outs_is_a_consequence(tmp_path):
 )
 def test_mismatched_collectives_are_named_with_their_ranks(tmp_path, odd):
     files = {f"rank{r}.log": [times_out(r, "15:46:05.7", **(odd if r == 3 else {}))] for r in range(4)}
-    found = judge(tmp_path, files, cause=Cause.PROGRAM, rank=3)
+    found = judge(tmp_path, files, cause=PROGRAM, rank=3)
     assert found.meaning.en == "the ranks called different collectives at SeqNum 977"
     assert found.why[0].en.startswith(f"rank 3: {odd.get('operation', 'ALLREDUCE')}")
     assert found.why[1].en == "rank 0-2: ALLREDUCE NumelIn=4096 NumelOut=4096"
@@ -269,7 +256,7 @@ def test_mismatched_collectives_are_named_with_their_ranks(tmp_path, odd):
 def test_uneven_all_to_all_is_no_mismatch(tmp_path):
     uneven = [times_out(rank, "15:46:05.7", operation="ALLTOALL_BASE", numel=1000 + rank) for rank in range(4)]
     files = {f"rank{rank}.log": [line] for rank, line in enumerate(uneven)}
-    assert judge(tmp_path, files).cause is not Cause.PROGRAM
+    assert judge(tmp_path, files).cause is not PROGRAM
 
 
 def test_the_peer_that_most_ranks_name_is_blamed(tmp_path):
@@ -278,5 +265,5 @@ def test_the_peer_that_most_ranks_name_is_blamed(tmp_path):
         f"rank{rank}.log": [*start(rank, 6), *(peer_gone(f"gpu{rank:02}", 0, peer, status=each) for each in (12, 5))]
         for rank, peer in blames.items()
     }
-    found = judge(tmp_path, files, cause=Cause.FABRIC, node="gpu04")
+    found = judge(tmp_path, files, cause=FABRIC, node="gpu04")
     assert found.meaning.en.startswith("5 of 6 ranks that report it name gpu04")

@@ -30,12 +30,8 @@ def journal(day, message):
 
 
 def test_a_fault_of_an_earlier_day_does_not_hide_the_same_one_of_today(tmp_path):
-    write(
-        tmp_path,
-        "gpu07/rank3.log",
-        iteration("15:36:00.0", 7),
-        "[2026-08-10 15:36:05.0] RuntimeError: CUDA error: unspecified launch failure",
-    )
+    failed = "[2026-08-10 15:36:05.0] RuntimeError: CUDA error: unspecified launch failure"
+    write(tmp_path, "gpu07/rank3.log", iteration("15:36:00.0", 7), failed)
     lost = xid("0000:3b:00", 79, GONE)
     write(tmp_path, "gpu07.kernel.json", journal("2026-08-08T15:36:04", lost), journal("2026-08-10T15:36:04", lost))
     found = triage([str(tmp_path)], now_s=NOW_S)
@@ -44,19 +40,10 @@ def test_a_fault_of_an_earlier_day_does_not_hide_the_same_one_of_today(tmp_path)
 
 def test_addresses_that_differ_in_their_domain_alone_are_different_gpus(tmp_path):
     """GB200 has each of its GPUs at bus 01 of a domain of its own."""
-    path = write(
-        tmp_path,
-        "job.log",
-        "gpu01: [2026-08-10 15:35:00.0] hello",
-        f"gpu01: {xid('0008:01:00', 79, GONE)}",
-        f"gpu02: {xid('0018:01:00', 79, GONE)}",
-        f"gpu02: {xid('0019:01:00', 79, GONE)}",
-    )
-    assert events_of(path) == [
-        ("gpu01", "xid_79", "0008:01:00.0"),
-        ("gpu02", "xid_79", "0018:01:00.0"),
-        ("gpu02", "xid_79", "0019:01:00.0"),
-    ]
+    gpus = [("gpu01", "0008:01:00"), ("gpu02", "0018:01:00"), ("gpu02", "0019:01:00")]
+    lines = [f"{node}: {xid(address, 79, GONE)}" for node, address in gpus]
+    path = write(tmp_path, "job.log", "gpu01: [2026-08-10 15:35:00.0] hello", *lines)
+    assert events_of(path) == [(node, "xid_79", f"{address}.0") for node, address in gpus]
 
 
 @pytest.mark.parametrize(
@@ -65,11 +52,14 @@ def test_addresses_that_differ_in_their_domain_alone_are_different_gpus(tmp_path
         ("pciehp 0000:97:01.0:pcie004: Slot(7): Link Down", "0000:97:01.0"),
         ("bnxt_en 0000:5c:00.0 eth4: NIC Link is Down", "0000:5c:00.0"),
         ("XFS (nvme1n1): Internal error XFS_WANT_CORRUPTED_GOTO at line 1", "nvme1n1"),
+        ("EXT4-fs (nvme3n1p1): I/O error while writing superblock", "nvme3n1"),
+        ("Aborting journal on device sda2-8.", "sda"),
+        ("XFS (md0): log I/O error -5", "md0"),
         ("Pool 'tank' has encountered an uncorrectable I/O failure and has been suspended.", "tank"),
     ],
 )
 def test_a_kernel_line_is_of_the_device_that_it_names_wherever_it_names_it(tmp_path, message, device):
-    path = write(tmp_path, "dmesg-gpu01.txt", kernel("15:36:05.000000", message))
+    path = write(tmp_path, "dmesg-gpu01.txt", kernel("15:36:05.0", message))
     assert [found for *_, found in events_of(path)] == [device]
 
 

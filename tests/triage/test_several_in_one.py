@@ -33,24 +33,19 @@ def in_journal(program: str, said: str) -> str:
     return json.dumps({**entry, "SYSLOG_IDENTIFIER": program, "MESSAGE": said})
 
 
+OF_TRAIN = of_program(f"train[2210]: [rank5]: {BROKEN}")
 FOUND = {"root": "cuda_ecc", "cause": "hardware", "rank": 5, "node": "gpu07"}
 XID = of_program("kernel: NVRM: Xid (PCI:0000:9b:00): 119, pid=31, name=python3, Timeout after 6s of waiting for RPC")
 CASES = {
     "a host's lines, then what a job printed": ([*HOST, f"[rank5]: {BROKEN}"], {**FOUND, "node": ""}),
-    "a job's unit in the journal": ([*HOST, of_program(f"train[2210]: [rank5]: {BROKEN}")], FOUND),
-    "with priorities": (
-        [*(f"<30>{line}" for line in HOST), "<27>" + of_program(f"train[2210]: [rank5]: {BROKEN}")],
-        FOUND,
-    ),
-    "priorities alone": (["<27>" + of_program(f"train[2210]: [rank5]: {BROKEN}")], FOUND),
+    "a job's unit in the journal": ([*HOST, OF_TRAIN], FOUND),
+    "with priorities": ([*(f"<30>{line}" for line in HOST), f"<27>{OF_TRAIN}"], FOUND),
+    "priorities alone": ([f"<27>{OF_TRAIN}"], FOUND),
     "the journal as JSON": (
-        [*(in_journal(*said) for said in MESSAGES * 3), in_journal("train", f"[rank5]: {BROKEN}")],
+        [*(in_journal(*said) for said in MESSAGES * 3), in_journal("a", f"[rank5]: {BROKEN}")],
         FOUND,
     ),
-    "an exception of a program that runs jobs": (
-        [*HOST, of_program("python3[7]: KeyError: 'image'")],
-        {"failed": True, "root": "python_error"},
-    ),
+    "an exception of a job": ([*HOST, of_program("python3[7]: KeyError: 'image'")], {"root": "python_error"}),
     "an exception of a service": ([*HOST, of_program("waagent[7]: KeyError: 'image'")], {"failed": False}),
     "a host's log alone": (HOST, {"failed": False}),
     "an Xid in the job's file": (
@@ -85,9 +80,8 @@ def test_what_is_said_of_a_file_with_several_logs(tmp_path, name):
 CLOCKS = {
     "nothing has a date: the order is that of the clocks": (
         {
-            "rank1.log": [f"18:00:25 [rank1]: {OOM}"],
-            "rank2.log": [f"18:00:19.754 [rank2]: {BROKEN}"],
-            "rank3.log": [f"[18:00:21] [rank3]: {GONE}"],
+            "1.log": [f"18:00:25 [rank1]: {OOM}"],
+            "2.log": [f"18:00:19.754 [rank2]: {BROKEN}", f"[18:00:21] [rank3]: {GONE}"],
         },
         {"rank": 2},
         "18:00:19.8: no log has a date",
@@ -98,10 +92,7 @@ CLOCKS = {
         "2026-08-11 00:00:19.0 UTC",
     ),
     "by another log's day": (
-        {
-            "job.log": [iteration("17:59:01.0", 7), iteration("18:02:01.0", 8)],
-            "rank2.log": [f"18:02:19 [rank2]: {BROKEN}"],
-        },
+        {"job.log": [iteration("17:59:01.0", 7), iteration("18:02:01.0", 8)], "2.log": [f"18:02:19 [rank2]: {BROKEN}"]},
         {"rank": 2},
         "2026-08-10 18:02:19.0 UTC",
     ),

@@ -6,6 +6,7 @@ from support.job_logs import iteration, judge, kernel, xid
 from nodegate.knowledge.words import Cause
 
 GPU, OTHER = "0000:3e:00", "0000:1a:00"
+KERNEL, JOB = "dmesg-gpu01.txt", "gpu01.log"
 SUSPECT = {"cause": Cause.HARDWARE, "sure": False, "fine": False, "node": "gpu01", "device": f"{GPU}.0"}
 OF_THE_CODE = {"cause": Cause.PROGRAM}
 RANK_FAILS = "2026-08-10 15:36:20 [rank3]: RuntimeError: CUDA error: an illegal memory access was encountered"
@@ -26,35 +27,28 @@ def everywhere(clock: str, pid: int, name: str) -> list[str]:
     return [warp(clock, pid, name, tpc) for tpc in range(9)]
 
 
-TWO = [fault("14:36:20.000000", 11, "solver"), fault("15:36:19.500000", 22, "python3")]
+TWO = [fault("14:36:20.0", 11, "solver"), fault("15:36:19.5", 22, "python3")]
 CASES = {
-    "two programs, the job's among them": ({"dmesg-gpu01.txt": TWO, "gpu01.log": [RANK_FAILS]}, SUSPECT),
+    "two programs, the job's among them": ({KERNEL: TWO, JOB: [RANK_FAILS]}, SUSPECT),
     "a sample of CUDA met it before the job": (
-        {"dmesg-gpu01.txt": [fault("15:06:19.000000", 11, "matrixMul")], "gpu01.log": [RANK_FAILS]},
+        {KERNEL: [fault("15:06:19.0", 11, "matrixMul")], JOB: [RANK_FAILS]},
         SUSPECT,
     ),
-    "13 on one TPC": (
-        {"dmesg-gpu01.txt": [warp("14:36:20.000000", 11, "solver", 3), warp("15:36:19.000000", 22, "python3", 3)]},
-        SUSPECT,
-    ),
+    "13 on one TPC": ({KERNEL: [warp("14:36:20.0", 11, "solver", 3), warp("15:36:19.0", 22, "python3", 3)]}, SUSPECT),
     "13 on all TPCs": (
-        {"dmesg-gpu01.txt": everywhere("14:36:20.000000", 11, "solver") + everywhere("15:36:19.000000", 22, "python3")},
+        {KERNEL: everywhere("14:36:20.0", 11, "solver") + everywhere("15:36:19.0", 22, "python3")},
         OF_THE_CODE,
     ),
     "one program again and again": (
-        {"dmesg-gpu01.txt": [fault(f"{hour}:36:19.000000", hour, "python3") for hour in (13, 14, 15)]},
+        {KERNEL: [fault(f"{hour}:36:19.000000", hour, "python3") for hour in (13, 14, 15)]},
         {**OF_THE_CODE, "fine": True},
     ),
     "another GPU is suspected than that of the last error": (
-        {"dmesg-gpu01.txt": [*TWO, fault("15:56:00.000000", 33, "render", OTHER)]},
+        {KERNEL: [*TWO, fault("15:56:00.0", 33, "render", OTHER)]},
         {**OF_THE_CODE, "fine": False},
     ),
     "45 has the cause that it names": (
-        {
-            "dmesg-gpu01.txt": [
-                kernel("15:36:19.000000", xid(GPU, 45, "pid=7, name=x, Ch 8 caused by previous Xid 149"))
-            ]
-        },
+        {"dmesg-gpu01.txt": [kernel("15:36:19.0", xid(GPU, 45, "pid=7, name=x, Ch 8 caused by previous Xid 149"))]},
         {"root": "xid_149", "cause": Cause.FABRIC},
     ),
 }
@@ -67,13 +61,9 @@ def test_who_is_suspected(tmp_path, files, expected):
 
 def test_an_nvlink_error_is_told_by_its_registers(tmp_path):
     registers = "NVLink: fatal error detected on link 8({}, 0x0, 0x0, 0x0, {}, 0x0, 0x0)"
-    marginal = kernel("15:36:19.000000", xid(GPU, 74, registers.format("0x200000", "0x0")))
-    answer = judge(tmp_path / "marginal", {"dmesg-gpu01.txt": [marginal]}, cause=Cause.FABRIC)
+    marginal = kernel("15:36:19.0", xid(GPU, 74, registers.format("0x200000", "0x0")))
+    answer = judge(tmp_path / "marginal", {KERNEL: [marginal]}, cause=Cause.FABRIC)
     assert answer.meaning.en == "the signal on the link is marginal (link 8)"
     assert answer.action.en.startswith("look at the link's connectors")
-    corrected = kernel("15:36:19.000000", xid(GPU, 74, registers.format("0x0", "0x100000")))
-    judge(
-        tmp_path / "corrected",
-        {"dmesg-gpu01.txt": [corrected], "gpu01.log": [iteration("15:36:00.0", 5)]},
-        failed=False,
-    )
+    corrected = kernel("15:36:19.0", xid(GPU, 74, registers.format("0x0", "0x100000")))
+    judge(tmp_path / "corrected", {KERNEL: [corrected], JOB: [iteration("15:36:00.0", 5)]}, failed=False)

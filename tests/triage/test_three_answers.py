@@ -9,7 +9,7 @@ from nodegate.triage import render
 LOST = "GPU has fallen off the bus."
 MEMORY_ERROR = {"root": "xid_48"}
 SWITCH_AND_GPU = [
-    kernel("15:36:05.000000", "nvidia-nvswitch3: SXid (PCI:0000:c7:00.0): 24007, Fatal, Link 44 sourcetrack"),
+    kernel("15:36:05.0", "nvidia-nvswitch3: SXid (PCI:0000:c7:00.0): 24007, Fatal, Link 44 sourcetrack"),
     kernel("15:36:05.004000", xid("0000:3e:00", 79, LOST)),
 ]
 CONNECT = (
@@ -27,7 +27,7 @@ def heartbeats(rank, minutes):
 
 
 def codes(*order):
-    return [kernel("15:36:05.000000", xid("0000:3e:00", code, f"text {code}")) for code in order]
+    return [kernel("15:36:05.0", xid("0000:3e:00", code, f"text {code}")) for code in order]
 
 
 CASES = {
@@ -46,10 +46,7 @@ CASES = {
         {"says": "no error in these logs"},
     ),
     "a quiet worker beside progress is no hang": (
-        {
-            "gpu00.log": heartbeats(0, 20),
-            "gpu01.log": [iteration(f"15:{minute:02}:30.0", minute + 1) for minute in range(40)],
-        },
+        {"gpu00.log": heartbeats(0, 20), "gpu01.log": [iteration(f"15:{at:02}:30.0", at + 1) for at in range(40)]},
         {"failed": False},
     ),
     "a watchdog's line of another shape is a time-out all the same": (
@@ -91,7 +88,7 @@ CASES = {
     "a bare Killed at the end of a log is explained by the kernel after the last time": (
         {
             "gpu09.log": [iteration("15:36:00.0", 5), "Killed"],
-            "dmesg-gpu09.txt": [kernel("15:36:55.000000", "Memory cgroup out of memory: Killed process 77 (python3)")],
+            "dmesg-gpu09.txt": [kernel("15:36:55.0", "Memory cgroup out of memory: Killed process 77 (python3)")],
         },
         {"cause": Cause.HOST, "sure": True, "root": "oom_cgroup"},
     ),
@@ -99,7 +96,7 @@ CASES = {
         {
             "gpu09.log": [iteration("15:36:00.0", 5), "[rank3]: KeyError: 'attention_mask'"],
             "gpu10.log": [iteration("15:36:00.0", 5), "2026-08-10 15:50:00 INFO still waiting"],
-            "dmesg-gpu10.txt": [kernel("15:45:00.000000", xid("0000:3e:00", 79, LOST))],
+            "dmesg-gpu10.txt": [kernel("15:45:00.0", xid("0000:3e:00", 79, LOST))],
         },
         {"sure": False, "fine": False},
     ),
@@ -145,10 +142,8 @@ def test_an_old_kernel_is_told_beside_a_hang(tmp_path):
 def test_the_worker_that_started_late_is_told_and_the_master_is_where_to_look(tmp_path):
     files = {"w-0.log": ["2026-08-10 15:08:30 RANK: 0 MASTER_ADDR=w-0 calls torchrun"]}
     for worker in (1, 2):
-        files[f"w-{worker}.log"] = [
-            f"2026-08-10 15:00:0{worker} RANK: {worker} MASTER_ADDR=w-0 calls torchrun",
-            CONNECT,
-        ]
+        calls = f"2026-08-10 15:00:0{worker} RANK: {worker} MASTER_ADDR=w-0 calls torchrun"
+        files[f"w-{worker}.log"] = [calls, CONNECT]
     found = judge(tmp_path, files, cause=Cause.HOST, sure=False, node="w-0", fine=False)
     assert any("worker 0) came to its launcher 8 min 29 s after the first worker" in reason.en for reason in found.why)
 

@@ -109,12 +109,8 @@ def test_a_finished_slow_log(log: Path) -> None:
 def test_the_answer_as_json(log: Path) -> None:
     log.write_text(SLOW)
     said = read_output(run(log, "--once", "--json").stdout)
-    assert (said["schema"], said["state"], said["format"], said["usual_ms"]) == (
-        "nodegate.watch/1",
-        "slow",
-        "megatron",
-        2000,
-    )
+    assert (said["schema"], said["state"], said["format"]) == ("nodegate.watch/1", "slow", "megatron")
+    assert said["usual_ms"] == 2000
     (slow,) = said["slow"]
     assert (slow["since"], slow["smoothed_ms"], slow["baseline_ms"], slow["excess"]) == (101, 3000, 2000, 0.5)
 
@@ -152,10 +148,7 @@ def test_an_old_file_of_a_running_job_is_silence(log: Path) -> None:
         (["LOG", "--pattern", r"(?P<iteration>\d+)"], "--pattern does not name the iteration and its time"),
         (["LOG", "--notice", "'"], "--notice cannot be split into words"),
         (["LOG", "--notice", " "], "--notice does not name a program"),
-        (
-            ["LOG", "--once", "--html", "/nowhere/x.html"],
-            "/nowhere/x.html: cannot be written: No such file or directory",
-        ),
+        (["LOG", "--once", "--html", "/nowhere/x.html"], "/nowhere/x.html: cannot be written: No such file or d"),
     ],
 )
 def test_what_cannot_be_used_is_one_line(log: Path, arguments: list[str], words: str) -> None:

@@ -8,7 +8,7 @@ from nodegate.watch import marks
 from nodegate.watch.formats import FORMATS, reader
 from nodegate.watch.lines import MOST_BYTES, LineSplitter, sender, stamp
 from nodegate.watch.metric_lines import metrics
-from nodegate.watch.reading import Reading, elapsed_s
+from nodegate.watch.reading import Reading
 
 TAIL = " | learning rate: 1.0E-04 | global batch size:    96 | lm loss: 2.1E+00 |"
 MS, MS_OF_5 = "elapsed time per iteration (ms):", " iteration 5/ 100 | elapsed time per iteration (ms):"
@@ -118,25 +118,6 @@ def test_an_iteration(line: str, reading: Reading) -> None:
 )
 def test_no_iteration(name: str, line: str) -> None:
     assert reader(FORMATS[name])(line) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("0:12:34", 754),
-        ("1 day, 2:03:04", 93784),
-        ("12 days, 0:00:00", 12 * 86400),
-        ("01:23", 83),
-        ("100:00:00", 360000),
-    ],
-)
-def test_elapsed(text: str, seconds: int) -> None:
-    assert elapsed_s(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "12", "1:2", "a:bc", None, 12, "1 day", "1:00:00:00"])
-def test_what_is_no_elapsed_time(text: object) -> None:
-    assert elapsed_s(text) is None
 
 
 @pytest.mark.parametrize(
