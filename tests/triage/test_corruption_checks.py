@@ -45,10 +45,7 @@ CASES = {
         {"a.log": [f"{AT.format(5)} {NAN}", f"{AT.format(39)} {SAME_RESULT}"]},
         {"root": "rerun_undecided", "cause": UNKNOWN, "sure": False, **ON_GPU07},
     ),
-    "nor does a second start": (
-        {"a.log": [SAME_GPU]},
-        {"root": "rerun_undecided", "cause": UNKNOWN, "node": "gpu07", "gpu": 5},
-    ),
+    "nor does a second start": ({"a.log": [SAME_GPU]}, {"root": "rerun_undecided", "node": "gpu07", "gpu": 5}),
     "another GPU with the same result": ({"a.log": [CORRECT]}, {"root": "nan_gradient", "cause": PROGRAM, **ON_GPU07}),
     "another result on another GPU is of the run before": (
         {"a.log": [f"{OF_RANK}Second rerun: unexpected result is not reproducible on a different GPU, therefore was"]},

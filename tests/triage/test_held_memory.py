@@ -91,11 +91,7 @@ CASES = {
     "while a checkpoint is saved": (traceback("main", "save_checkpoint", "gather"), "", SAVING),
     "while a state is gathered for one": (traceback("main", "get_model_state_dict"), "", SAVING),
     "while one is loaded": (traceback("main", "load_state_dict"), "", PROGRAM),
-    "in the forward pass after one was saved": (
-        [*traceback("main", "save_checkpoint")[:2], "ok", *traceback("main", "forward")],
-        "",
-        PROGRAM,
-    ),
+    "forward after one was saved": ([*traceback("save_checkpoint")[:2], "ok", *traceback("forward")], "", PROGRAM),
     "nobody else": ([oom("77.00 GiB")], "", PROGRAM),
 }
 

@@ -67,10 +67,7 @@ CASES = {
     ),
     "a process of Open MPI 4 names the launcher's machine": (first("[[4871,1],6]"), {**HOST, "node": "", "rank": 6}),
     "and of Open MPI 5": (first("[prterun-login2-80749@1,6]"), {**HOST, "node": "", "rank": 6}),
-    "where two ranks of a node ended the crash has no rank": (
-        [*CRASH, BOTH[0], *"-------", BOTH[1]],
-        {"node": "gpu-8", "rank": None},
-    ),
+    "two ranks of a node: no rank of it": ([*CRASH, BOTH[0], *"-------", BOTH[1]], {"node": "gpu-8", "rank": None}),
     "a call of MPI_Abort follows from an error above it": (
         ["MPI_ABORT was invoked on rank 5 in communicator MPI_COMM_WORLD", "with errorcode 1."],
         {"cause": Cause.UNKNOWN, "root": "", "says": "they show only what follows"},
@@ -93,7 +90,7 @@ CASES = {
     "the node on which Slurm could not start a task": (
         [
             f"srun: error: Task launch for StepId=47.0 failed on node gpu-8: {NOT_STARTED}",
-            f"srun: error: Application launch failed: {NOT_STARTED}",
+            f"srun: error: {NOT_STARTED}",
         ],
         {**HOST, "node": "gpu-8"},
     ),

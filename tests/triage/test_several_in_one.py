@@ -5,6 +5,8 @@ import json
 import pytest
 from support.job_logs import iteration, judge
 
+from nodegate.triage import render
+
 BROKEN = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.38 GiB. GPU 3 has a total capacity of 79.33 GiB"
 GONE = "torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error"
@@ -41,10 +43,7 @@ CASES = {
     "a job's unit in the journal": ([*HOST, OF_TRAIN], FOUND),
     "with priorities": ([*(f"<30>{line}" for line in HOST), f"<27>{OF_TRAIN}"], FOUND),
     "priorities alone": ([f"<27>{OF_TRAIN}"], FOUND),
-    "the journal as JSON": (
-        [*(in_journal(*said) for said in MESSAGES * 3), in_journal("a", f"[rank5]: {BROKEN}")],
-        FOUND,
-    ),
+    "a JSON journal": ([*(in_journal(*said) for said in MESSAGES * 3), in_journal("a", f"[rank5]: {BROKEN}")], FOUND),
     "an exception of a job": ([*HOST, of_program("python3[7]: KeyError: 'image'")], {"root": "python_error"}),
     "an exception of a service": ([*HOST, of_program("waagent[7]: KeyError: 'image'")], {"failed": False}),
     "a host's log alone": (HOST, {"failed": False}),
@@ -77,20 +76,17 @@ def test_what_is_said_of_a_file_with_several_logs(tmp_path, name):
     assert "no kernel log was given" not in " ".join(note.text.en for note in answer.notes) or XID not in lines
 
 
+STARTS = "2026-08-10 23:50:00 starts"
 CLOCKS = {
     "nothing has a date: the order is that of the clocks": (
         {
             "1.log": [f"18:00:25 [rank1]: {OOM}"],
-            "2.log": [f"18:00:19.754 [rank2]: {BROKEN}", f"[18:00:21] [rank3]: {GONE}"],
+            "2.log": [f"18:00:19.75 [rank2]: {BROKEN}", f"[18:00:21] [rank3]: {GONE}"],
         },
         {"rank": 2},
         "18:00:19.8: no log has a date",
     ),
-    "after midnight": (
-        {"job.log": ["2026-08-10 23:50:00 starts", f"[00:00:19] [rank2]: {BROKEN}"]},
-        {"rank": 2},
-        "2026-08-11 00:00:19.0 UTC",
-    ),
+    "after midnight": ({"a.log": [STARTS, f"[00:00:19] [rank2]: {BROKEN}"]}, {"rank": 2}, "2026-08-11 00:00:19.0"),
     "by another log's day": (
         {"job.log": [iteration("17:59:01.0", 7), iteration("18:02:01.0", 8)], "2.log": [f"18:02:19 [rank2]: {BROKEN}"]},
         {"rank": 2},
@@ -109,7 +105,5 @@ CLOCKS = {
 
 @pytest.mark.parametrize("name", CLOCKS)
 def test_a_time_of_day_has_the_date_of_the_lines_around_it(tmp_path, name):
-    from nodegate.triage import render
-
     logs, expected, when = CLOCKS[name]
     assert f"  when   {when}" in render.text(judge(tmp_path, logs, **expected))

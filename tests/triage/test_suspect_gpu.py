@@ -30,13 +30,10 @@ def everywhere(clock: str, pid: int, name: str) -> list[str]:
 TWO = [fault("14:36:20.0", 11, "solver"), fault("15:36:19.5", 22, "python3")]
 CASES = {
     "two programs, the job's among them": ({KERNEL: TWO, JOB: [RANK_FAILS]}, SUSPECT),
-    "a sample of CUDA met it before the job": (
-        {KERNEL: [fault("15:06:19.0", 11, "matrixMul")], JOB: [RANK_FAILS]},
-        SUSPECT,
-    ),
+    "a sample of CUDA met it before": ({KERNEL: [fault("15:06:19.0", 11, "matrixMul")], JOB: [RANK_FAILS]}, SUSPECT),
     "13 on one TPC": ({KERNEL: [warp("14:36:20.0", 11, "solver", 3), warp("15:36:19.0", 22, "python3", 3)]}, SUSPECT),
     "13 on all TPCs": (
-        {KERNEL: everywhere("14:36:20.0", 11, "solver") + everywhere("15:36:19.0", 22, "python3")},
+        {KERNEL: everywhere("14:36:20.0", 11, "a") + everywhere("15:36:19.0", 22, "python3")},
         OF_THE_CODE,
     ),
     "one program again and again": (

@@ -298,8 +298,7 @@ def test_a_notice_is_sent_while_following_once_for_what_lasts(
 
 
 @pytest.mark.parametrize(
-    ("command", "words"),
-    [("/nowhere/page", "notice was not sent: /nowhere/page"), ("false", "false ended with exit code 1")],
+    ("command", "words"), [("/nowhere/page", "was not sent: /nowhere"), ("false", "ended with exit code 1")]
 )
 def test_a_notice_that_fails_changes_nothing(log: Path, command: str, words: str) -> None:
     log.write_text(SLOW)

@@ -42,10 +42,7 @@ def steps(number: int, total: int, seconds: float, kind: str) -> Reading:
             f" iteration 6/ 100 | consumed tokens: 8388608 | {MS} 800.0 | actual seqlen:  2048 |",
             MEGATRON(6, 100, 0.8, batch=None, sequence=2048, tokens=8388608),
         ),
-        (
-            f"[2025-10-17T11:32:59+08:00] {NEMO} | train_step_timing in s: 2.389",
-            Reading("nemo", 127, 0, 2.389, batch=32),
-        ),
+        (f"[2025-10-17T11:32:59Z] {NEMO} | train_step_timing in s: 2.389", Reading("nemo", 127, 0, 2.389, batch=32)),
         (f"{TIMER}25, MemAllocated=7.79GB, MaxMem", Reading("deepspeed", 1880, 0, 0.16, per="sample", alone=True)),
         (f"{PIPELINE} iter time (s): 0.936 samples/sec: 136.706", Reading("deepspeed-pipeline", 200, 0, 0.936)),
         ("  0%|   | 12/1000 [01:23<10:00,  3.45s/it]", tqdm(12, 1000, 83)),

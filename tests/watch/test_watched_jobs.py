@@ -65,10 +65,7 @@ def test_what_is_neither_slow_nor_silent(text: str, note: str) -> None:
 
 
 AFTER_A_RAMP = megatron(times(200), batch=96) + megatron(slowed(times(400, usual_s=4), 200, 1.3), first=201, batch=192)
-SAVES_AT_EACH = "".join(
-    megatron([value], first=number) + SAVES.format(number)
-    for number, value in enumerate(slowed([2.0] * 300, 150, 2.0), 1)
-)
+SAVES_AT_EACH = "".join(megatron([2 + 2 * (at > 150)], first=at) + SAVES.format(at) for at in range(1, 301))
 SLOW = {
     "ten percent at four percent noise": (megatron(slowed(times(1100, noise=0.04), 500, 1.1)), 500, 0.1),
     "after a batch ramp": (AFTER_A_RAMP, 401, 0.3),
