@@ -1,11 +1,14 @@
-"""Platforms: recognised by GPU model and switches, whatever is broken, and never guessed."""
+"""Platforms: recognised by GPU model and switches, whatever is broken, and never guessed; healthy nodes pass."""
 
 import pytest
 from support.hardware import NVSWITCH, gpu_seen, gpus_seen, host_seen, pci_seen
+from support.healthy_platforms import PLATFORMS, node_of
 from support.shipped import SHIPPED
+from support.whole_node import whole
 
 from nodegate.errors import NotJudged
 from nodegate.node import Node
+from nodegate.records.verdict import Verdict
 
 H100, L40S, H200 = "10de:2330", "10de:26b9", "10de:2335"
 
@@ -128,3 +131,29 @@ def test_a_named_platform_counts_even_when_every_gpu_is_gone():
 def test_named_and_detected_are_both_kept():
     baseline = SHIPPED.for_node(Node("n", expected={"platform": "hgx-h200-8"}), None, pci_seen(*[L40S] * 8))
     assert (baseline.platform, baseline.detected) == ("hgx-h200-8", "l40s")
+
+
+SUBJECTS = ("gpu", "boards", "ecc", "power", "clocks", "idle", "nvlink", "gsp", "platform")
+FABRIC = {"fabric.nvswitches", "fabric.state", "fabric.health", "fabric.summary", "fabric.one_cluster", "pcie.replays"}
+
+
+@pytest.mark.parametrize("platform", sorted(PLATFORMS))
+def test_a_healthy_node_of_the_platform(platform: str) -> None:
+    machine = node_of(platform)
+    records = whole(machine, only=lambda check: check.id.split(".")[0] in SUBJECTS or check.id in FABRIC)
+    recognised = LOOKS_LIKE.get(platform, platform)
+    assert records["platform.known"].message.endswith(f"platform {recognised}, recognised from the hardware")
+    bad = {
+        name: record.message
+        for name, record in records.items()
+        if record.verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN) and name not in NEEDS_MORE
+    }
+    assert bad == {}
+
+
+LOOKS_LIKE = {"oci-bm-gpu-h100-8": "hgx-h100-8"}  # the inventory has to name it
+NEEDS_MORE = {"gsp.agreement", "gsp.version", "platform.one_name", "gsp.fleet"}  # other facts than the GPU's own
+
+
+def test_every_platform_is_made() -> None:
+    assert len(PLATFORMS) == 30

@@ -1,6 +1,8 @@
-"""Each signature finds a line of its form, and no earlier one takes it; healthy lines have none."""
+"""Each signature finds a line of its form and each name of its error, and no earlier one takes it."""
 
+import csv
 import re
+from pathlib import Path
 
 import pytest
 from support.patterns import alternatives
@@ -121,3 +123,15 @@ def test_codes_that_nobody_has_told_us_are_found_too() -> None:
     assert xid is not None
     assert sxid is not None
     assert (xid.signature.id, sxid.signature.id) == ("xid_999", "sxid_99999")
+
+
+TABLE = Path(__file__).with_name("error_names.csv")
+
+
+def test_a_line_is_of_the_signature_that_the_table_names(subtests: pytest.Subtests) -> None:
+    """`id` is empty for a line without a fault."""
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            with subtests.test(row["line"]):
+                hit = find(row["line"], Side.USER)
+                assert (hit.signature.id if hit else "") == row["id"]

@@ -1,4 +1,4 @@
-"""The knowledge files say what they must, row by row."""
+"""The knowledge files say what they must, row by row, and where it was seen."""
 
 import re
 
@@ -8,7 +8,7 @@ from support.patterns import alternatives
 from nodegate.kernel_log import incidents
 from nodegate.kernel_log.incidents import device_of, rule_of
 from nodegate.knowledge.roots import follows
-from nodegate.knowledge.tables import Lasts, XidKind, lines, settings, xid_rule, xids
+from nodegate.knowledge.tables import Lasts, XidKind, lines, rows, settings, xid_rule, xids
 from nodegate.node_side.probe.kernel_lines import KINDS, kind_of
 from nodegate.records.verdict import Verdict
 
@@ -112,3 +112,13 @@ def test_a_driver_whose_name_ends_like_a_nic_s_is_none(driver: str) -> None:
     told = rule_of("ice: probe of 0000:5c:00.0 failed with error -2")
     assert told is not None
     assert told.id == "nic_start_failed"
+
+
+FORMS = re.compile(  # a page, a file of a commit or of a release, our own choice
+    r"https://\S+|[\w.-]+/[\w.-]+@[0-9a-f]{7,40} [\w./-]+(?::[0-9]+)?|[a-z][\w-]+ [\w.-]+: [\w./-]+|choice: \S.{20,}"
+)
+
+
+@pytest.mark.parametrize("table", ["signatures.csv", "kernel_lines.csv", "fabric_lines.csv"])
+def test_each_row_has_a_source_in_one_of_the_forms(table: str) -> None:
+    assert [row["id"] for row in rows(table) if not FORMS.fullmatch(row["source"])] == []

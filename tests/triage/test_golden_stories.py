@@ -1,19 +1,25 @@
-"""Ten stories in both languages, as text and as JSON.
+"""Ten stories word for word in both languages, as text and as JSON; and no Chinese answer has an English sentence.
 
-Word for word; to accept new words read the difference, then write them with NODEGATE_WRITE_GOLDEN=1.
+To accept new words read the difference, then write them with NODEGATE_WRITE_GOLDEN=1.
 """
 
+# ruff: noqa: RUF001 - Chinese punctuation
 import json
 import os
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.job_logs import ecc_case
 from support.job_stories import STORIES
+from support.languages import chinese_of, english_in, sentences
 from support.schemas import read_output
 
 from nodegate.cli import main
+from nodegate.knowledge.words import Text
 from nodegate.triage import render
+from nodegate.triage.remarks import Note
 from nodegate.triage.triage import triage
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "triage"
@@ -46,4 +52,25 @@ def test_the_text_and_the_json_of_a_story(story, tmp_path, monkeypatch):
 
 def test_the_command_answers_in_chinese(tmp_path, capsys):
     assert main(["triage", str(ecc_case(tmp_path)), "--lang", "zh"]) == 0
-    assert capsys.readouterr().out.startswith("硬件故障：把作业移出 gpu08")  # noqa: RUF001
+    assert capsys.readouterr().out.startswith("硬件故障：把作业移出 gpu08")
+
+
+def test_each_chinese_side_of_the_tables_is_chinese():
+    """Three words in a row would be a clause, and they would count as terms from then on."""
+    assert len(sentences()) > 300
+    odd = [text.zh for text in sentences() if not re.search("[\u4e00-\u9fff]", text.zh)]
+    odd += [text.zh for text in sentences() if re.search(r"(?:\b[a-z]{2,} ){2}[a-z]{2,}\b", text.zh)]
+    assert odd == []
+
+
+def test_a_note_that_stayed_english_is_found(tmp_path):
+    found = triage([str(ecc_case(tmp_path))])
+    note = Note(Text("x", "its clock names no zone"), (found.read.kernel_nodes[0],))
+    said = chinese_of(replace(found, notes=(note,)))
+    assert sum(text.endswith("its clock names no zone") for text in english_in(said, [])) == 2  # in text and JSON
+
+
+def test_a_quoted_line_is_no_english_of_ours_and_what_is_around_it_is():
+    line = "NVRM: the GPU is lost, and nothing of it can be read any more"
+    assert english_in([f"内核报告：{line[:30]}…"], [line]) == []
+    assert english_in([f"the kernel says：{line}"], [line]) != []

@@ -5,6 +5,7 @@ from contextlib import closing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import planted
 
 from fuzz.growth import cpu_s
 from nodegate.knowledge.signatures import signatures
@@ -123,3 +124,15 @@ def test_one_grep_searches_many_files_and_a_file_that_is_passed_over_disturbs_no
             assert positions.between(0, begin + 17) == [(begin, begin + len("ValueError: boom\n"))]
             assert len(positions.between(begin + 17, 10_000)) == 1
         assert searches.of("another.log") is None
+
+
+@pytest.mark.parametrize("side", list(Side), ids=lambda side: side.value)
+@pytest.mark.parametrize("searched_by", ["grep", "python"])
+def test_each_form_of_each_row_is_found_in_a_healthy_log(tmp_path, monkeypatch, side, searched_by):
+    if searched_by == "python":
+        monkeypatch.setattr(grep, "program", lambda: None)
+    path = tmp_path / ("kern-gpu07.log" if side is Side.KERNEL else "job.log")
+    plants = planted.write(path, side, 4_000_000)
+    assert path.stat().st_size > 3_900_000
+    assert {each.row for each in plants} == {each.id for each in signatures() if each.side is side}
+    assert planted.missed(path, side, plants) == []

@@ -1,5 +1,6 @@
-"""The page of an answer: whole, escaped, without script, and with a plot of bounded size."""
+"""The page of an answer: whole, escaped, without script, with a bounded plot; its notes in both languages."""
 
+# ruff: noqa: RUF001 - Chinese punctuation
 import base64
 import hashlib
 import re
@@ -9,9 +10,12 @@ from xml.etree import ElementTree as ET
 import pytest
 from support.training_logs import megatron, slowed, times, watched
 
+from nodegate.watch import remarks, render
+from nodegate.watch.answer import Answer, State
 from nodegate.watch.command import watch
 from nodegate.watch.html import page
 from nodegate.watch.options import Asked
+from nodegate.watch.pattern import Pauses, Period
 from nodegate.watch.plot import MOST_BUCKETS, Curve, plot
 
 
@@ -63,3 +67,25 @@ def test_the_curve_of_a_long_job_is_bounded_and_keeps_its_spikes() -> None:
 
 def test_no_points_no_plot() -> None:
     assert plot([], (), None) == ""
+
+
+PERIOD = Period(iterations=100, times=3.0, part=0.02, spikes=9, pauses=0)
+ALL = (
+    *(remarks.ITSELF, remarks.NO_TIMES, remarks.DIED, remarks.restarted(12, 10), remarks.settings(2)),
+    *(remarks.explained(1802, "08:02:00", by) for by in (remarks.START, remarks.END, remarks.RESTART)),
+    *(remarks.explained(1802, "08:02:00", by) for by in remarks.PAUSES.values()),
+    *(remarks.periodic(PERIOD), remarks.irregular(Pauses(100, 900, 9, 1.6, 0.02, 50.0, 20.0))),
+)
+
+
+@pytest.mark.parametrize("note", ALL, ids=lambda note: note.en[:30])
+def test_a_note_says_the_same_numbers_in_both(note):
+    assert re.search("[\u4e00-\u9fff]", note.zh)
+    assert sorted(re.findall(r"[0-9.:-]*[0-9]", note.en)) == sorted(re.findall(r"[0-9.:-]*[0-9]", note.zh))
+
+
+@pytest.mark.parametrize(("language", "begins"), [("en", "note: the log ends"), ("zh", "注意：日志以错误结束")])
+def test_the_terminal_shows_the_language_that_was_asked_for(language, begins):
+    notes = {"notes": (remarks.DIED.en,), "notes_zh": (remarks.DIED.zh,)}
+    said = Answer(State.HEALTHY, "", "x", 9, 1, 9, 1.0, **notes)
+    assert [line for line in render.text(said, "log", language) if line.startswith(begins)]
