@@ -140,14 +140,6 @@ def test_checks_beside_the_baseline_need_not_be_named(tmp_path, place):
     assert "host.memory_bytes" in Baselines.read([file]).common
 
 
-def test_a_slip_of_a_key_of_the_site_is_refused_with_the_near_match(tmp_path):
-    checks = [check_file(tmp_path / "checks")]
-    with pytest.raises(
-        UsageError, match=r"memory\.yaml:3: no check asks for host\.memory_byte - did you mean host\.memory_bytes\?"
-    ):
-        Baselines.read([baseline_file(tmp_path, "host.memory_byte")], checks)
-
-
 def test_the_inventory_may_set_a_key_of_the_site_and_a_slip_is_refused(tmp_path):
     baselines = Baselines.read((), [check_file(tmp_path / "checks")])
     baselines.check_expected([Node("gpu01", expected={"limits": {"host.memory_bytes": 8}})])

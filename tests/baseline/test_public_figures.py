@@ -25,9 +25,8 @@ BELOW_HALF = {
 
 
 class Figure(NamedTuple):
-    """One published number; `state` is what its source says of the node."""
+    """One published number."""
 
-    state: str
     platform: str
     key: str
     value: float
@@ -40,18 +39,12 @@ class Figure(NamedTuple):
 
 def figures(state: str) -> list[Figure]:
     with (Path(__file__).parent / "public_figures.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["state"] == state]
-    return [
-        Figure(
-            row["state"],
-            row["platform"],
-            row["key"],
-            float(row["value"]),
-            dict(part.split("=") for part in row["conditions"].split()),
-            row["source"],
-        )
-        for row in rows
-    ]
+        rows = [row for row in csv.DictReader(file) if row.pop("state") == state]
+    return [Figure(**{**row, "value": float(row["value"]), "conditions": pairs(row["conditions"])}) for row in rows]
+
+
+def pairs(text: str) -> dict[str, str]:
+    return dict(part.split("=") for part in text.split())
 
 
 def limit_of(figure: Figure) -> tuple[float, float]:

@@ -92,7 +92,7 @@ def shared_gpu(story: Story) -> None:
     if story.counters == "smi" and story.rng.random() < 0.5:
         for moment in np.arange(-LEAD_S - WINDOW_S, 1, 60):
             for pid in (81_455, 90_210):
-                at, node = story.end + story.shift_s + moment, story.nodes[row // story.gpus]
+                at, node = story.end + moment, story.nodes[row // story.gpus]
                 labels = f'instance="{node}:9835",uuid="{uuid_of(story, row)}",pid="{pid}"'
                 story.extra.append(f"nvidia_smi_compute_app_info{{{labels}}} 1 {at:.3f}")
 
@@ -382,19 +382,15 @@ NEEDS_DCGM = (mig, profiling_is_zero, profiling_stands_still, old_xid, reordered
 SEVERAL_NODES = (worker_lost, stages, congested)
 
 
-def made(seed: int, *, shift_s: int = 0, thin: float = 0.0, only: int | None = None) -> list[Story]:
+def made(seed: int, *, only: int | None = None) -> list[Story]:
     """All stories, or one: 38 faults, 25 healthy jobs, 5 that cannot be known. Another seed draws all levels anew."""
     plan = [(truth, happens) for truth, happens, count in FAULTS for _ in range(count)]
     plan += [("healthy", happens) for happens, count in HEALTHY for _ in range(count)]
     plan += [("cannot-tell", happens) for happens, count in UNKNOWN for _ in range(count)]
-    return [
-        _story(seed, number, *each, shift_s=shift_s, thin=thin)
-        for number, each in enumerate(plan)
-        if only in (None, number)
-    ]
+    return [_story(seed, number, *each) for number, each in enumerate(plan) if only in (None, number)]
 
 
-def _story(seed: int, number: int, truth: str, happens: Callable[[Story], None], *, shift_s: int, thin: float) -> Story:
+def _story(seed: int, number: int, truth: str, happens: Callable[[Story], None]) -> Story:
     rng = np.random.default_rng([seed, number, zlib.crc32(happens.__name__.encode())])
     counters = ("smi", "default", "full", "default")[number % 4]
     if counters == "smi" and happens in NEEDS_DCGM:
@@ -412,7 +408,7 @@ def _story(seed: int, number: int, truth: str, happens: Callable[[Story], None],
     kind = happens.__name__.replace("_", "-")
     model, scrape_s = list(MODELS)[int(rng.integers(3))], (15, 30, 30, 60)[int(rng.integers(4))]
     end = EPOCH + number * APART_S + 5400
-    story = Story(number, kind, truth, style, counters, names, model, rng, scrape_s, end, shift_s=shift_s, thin=thin)
+    story = Story(number, kind, truth, style, counters, names, model, rng, scrape_s, end)
     working(story)
     if happens in NEEDS_HOSTS or rng.random() < 0.4:
         hosts(story, 6 if happens in NEEDS_HOSTS else 0)

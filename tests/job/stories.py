@@ -61,8 +61,6 @@ class Story:
     replicas: int = 1
     mig: bool = False
     asked: list[str] = field(default_factory=list)
-    shift_s: int = 0
-    thin: float = 0.0
 
     @property
     def times(self) -> Array:
@@ -77,7 +75,7 @@ class Story:
     @property
     def options(self) -> list[str]:
         """What names the job on the command line."""
-        at = dt.datetime.fromtimestamp(self.end + self.shift_s, dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        at = dt.datetime.fromtimestamp(self.end, dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         if self.asked:
             return [*self.asked, "--at", at]
         if self.style == "slurm":
@@ -242,9 +240,6 @@ def _scrapes(story: Story, node: int) -> tuple[Array, NDArray[np.int64]]:
     phase, lag = (node * 7919 + story.number * 31) % story.scrape_s, (node * 104_729) % COLLECT_S
     moments = np.arange(-LEAD_S - WINDOW_S + phase, 1, story.scrape_s, dtype=float)
     shown = np.clip(((moments - lag - story.times[0]) // COLLECT_S).astype(int), 0, len(story.times) - 1)
-    if story.thin:
-        keep = np.random.default_rng(node + 1000 * story.number).random(len(moments)) >= story.thin
-        moments, shown = moments[keep], shown[keep]
     return moments, shown
 
 
@@ -294,7 +289,7 @@ def _gpu_lines(story: Story, quantity: str) -> Iterator[str]:
             changes |= np.diff(moments >= (np.inf if since is None else since), prepend=False)
         digits = 0 if quantity in ("util", "clock", "memory", "free", "total", "xid") else 6
         texts = np.char.mod(f"%.{max(digits, 2 if scale < 1 else 0)}f", values[row][shown] * scale)
-        stamps = story.end + story.shift_s + moments
+        stamps = story.end + moments
         for replica in range(story.replicas):
             head = ""
             for index in np.flatnonzero(alive | changes):
@@ -320,7 +315,7 @@ def _host_lines(story: Story) -> Iterator[tuple[str, Iterator[str]]]:
                 head = metric + _labels({"instance": instance, "job": "node", **labels})
                 for moment, value, lives in zip(moments, series, alive, strict=True):
                     if lives:
-                        yield f"{head} {value:.6g} {story.end + story.shift_s + moment:.3f}"
+                        yield f"{head} {value:.6g} {story.end + moment:.3f}"
 
     uname = "node_uname_info"
     yield uname, lines(uname, lambda node, shown: [({"nodename": names[node]}, np.ones(len(shown)))])
@@ -348,7 +343,7 @@ def _pod_lines(story: Story) -> Iterator[str]:
                   "created_by_kind": "PyTorchJob", "created_by_name": story.job}  # fmt: skip
         for moment, index in zip(moments, shown, strict=True):
             if story.labelled[node * story.gpus][index] > 0.5 and story.alive[node * story.gpus][index] > 0.5:
-                yield f"kube_pod_info{_labels(labels)} 1 {story.end + story.shift_s + moment:.3f}"
+                yield f"kube_pod_info{_labels(labels)} 1 {story.end + moment:.3f}"
 
 
 def write(story: Story, path: Path) -> None:
@@ -387,4 +382,4 @@ def _info_lines(story: Story) -> Iterator[str]:
         labels = _gpu_labels(story, row, 0, 0) | {"index": str(row % story.gpus), "name": story.model}
         for moment, index in zip(moments, shown, strict=True):
             if story.alive[row][index] > 0.5:
-                yield f"nvidia_smi_gpu_info{_labels(labels)} 1 {story.end + story.shift_s + moment:.3f}"
+                yield f"nvidia_smi_gpu_info{_labels(labels)} 1 {story.end + moment:.3f}"

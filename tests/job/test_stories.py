@@ -28,14 +28,8 @@ SINCE_WITHIN_S = 150  # two collections, two scrapes and a minute of the answer
 pytestmark = pytest.mark.skipif(shutil.which("promtool") is None, reason="Debian's package prometheus is not installed")
 
 
-def _blocks(number: int, folder: Path, shift_s: int = 0, thin: float = 0.0) -> None:
-    story = made(SEED, shift_s=shift_s, thin=thin, only=number)[0]
-    fill(story, folder)
-
-
-def _filled(folder: Path, numbers: list[int], shift_s: int = 0, thin: float = 0.0) -> None:
-    with ProcessPoolExecutor(os.cpu_count() or 2) as pool:
-        list(pool.map(_blocks, numbers, *([each] * len(numbers) for each in (folder, shift_s, thin))))
+def _blocks(number: int, folder: Path) -> None:
+    fill(made(SEED, only=number)[0], folder)
 
 
 def asked(url: str, story: Story, *more: str) -> tuple[int, dict[str, object]]:
@@ -57,7 +51,7 @@ def _judged(story: Story, code: int, answer: dict[str, object]) -> str:
         return ""
     if told is None or story.began is None:
         return f"{story.name}: since {told}"
-    late = dt.datetime.fromisoformat(str(told).replace("Z", "+00:00")).timestamp() - story.began - story.shift_s
+    late = dt.datetime.fromisoformat(str(told).replace("Z", "+00:00")).timestamp() - story.began
     return "" if abs(late) <= SINCE_WITHIN_S else f"{story.name}: since {late:+.0f} s"
 
 
@@ -65,7 +59,9 @@ def _judged(story: Story, code: int, answer: dict[str, object]) -> str:
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server with all stories."""
     folder = tmp_path_factory.mktemp("stories")
-    _filled(folder, list(range(len(made(SEED)))))
+    numbers = range(len(made(SEED)))
+    with ProcessPoolExecutor(os.cpu_count() or 2) as pool:
+        list(pool.map(_blocks, numbers, [folder] * len(numbers)))
     with prometheus(folder) as address:
         yield address
 
@@ -121,20 +117,6 @@ def test_each_alert_fires_on_the_stories_of_its_class_and_on_no_healthy_one(url:
     with ThreadPoolExecutor(os.cpu_count() or 2) as threads:
         said = [each for found in threads.map(wrong, made(SEED)) for each in found]
     assert said == []
-
-
-@pytest.mark.xdist_group("job_stories")
-def test_thinned_and_shifted_stories_have_the_same_answer(tmp_path: Path, url: str) -> None:
-    """7 s later and without 2 % of the scrapes: every fourth story, the same class and place."""
-    before, after = made(SEED), made(SEED, shift_s=7, thin=0.02)
-    numbers = [story.number for story in before if story.number % 4 == 1]
-    _filled(tmp_path, numbers, 7, 0.02)
-    with prometheus(tmp_path) as again:
-        with ThreadPoolExecutor(os.cpu_count() or 2) as threads:
-            first = threads.map(lambda number: asked(url, before[number])[1], numbers)
-            second = threads.map(lambda number: asked(again, after[number])[1], numbers)
-        for number, one, other in zip(numbers, first, second, strict=True):
-            assert (one["class"], one["where"]) == (other["class"], other["where"]), before[number].name
 
 
 @pytest.mark.skipif(shutil.which("victoria-metrics") is None, reason="Debian's victoria-metrics is not installed")

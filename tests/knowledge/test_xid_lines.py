@@ -22,11 +22,9 @@ def only(*texts: str) -> GpuEvent:
         ("PCI:0000:9b:00", "0000:9b:00.0", ""),
         ("PCI:0000:9B:00", "0000:9b:00.0", ""),
         ("PCI:0000:9b:00.1", "0000:9b:00.1", ""),
-        ("PCI:0018:01:00", "0018:01:00.0", ""),
         ("PCI:00000001:9b:00", "0001:9b:00.0", ""),
         ("PCI:00010000:9b:00", "10000:9b:00.0", ""),
         ("0000:03:00", "0000:03:00.0", ""),
-        ("PCI:0000:9b:00 GPU-I:05", "0000:9b:00.0", "GPU-I:05"),
         ("PCI:0000:9b:00 GPU-I:05 GPU-CI:00", "0000:9b:00.0", "GPU-I:05 GPU-CI:00"),
     ],
 )
@@ -42,10 +40,8 @@ def test_where_it_happened(parenthesis: str, address: str, instance: str) -> Non
         (", pid='<unknown>', name=<unknown>, GPU has fallen off the bus.", "<unknown>", "GPU has fallen off the bus."),
         (", pid=7, Contained: CE User Channel (0x9)", "", "Contained: CE User Channel (0x9)"),
         (", pid=7, name=my long name, Ch 8", "my long name", "Ch 8"),
-        (", pid=7, name=ray::WorkerDict, RLW_RXPIPE Nonfatal", "ray::WorkerDict", "RLW_RXPIPE Nonfatal"),
         (", pid=7, name=nvc:[driver], Timeout after 6s", "nvc:[driver]", "Timeout after 6s"),
         (", Graphics SM Warp Exception", "", "Graphics SM Warp Exception"),
-        (", channel 0x00000008", "", "channel 0x00000008"),
         ("", "", ""),
     ],
 )
@@ -61,10 +57,8 @@ def test_whose_it_was(rest: str, process: str, text: str) -> None:
         ("149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 01 (0x1)", "Fatal", "", None),
         ("149, pid=7, name=a b, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x1)", "Nonfatal", "", None),
         ("149, MSE2 Fatal XC1 i0 Link -1 (0x1)", "Fatal", "", None),
-        ("149, something else", "", "", None),
         ("154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)", "", "Drain and Reset", None),
         ("154, GPU recovery action changed from 0x4 (Drain and Reset) to 0x0 (None)", "", "None", None),
-        ("154, garbled", "", "", None),
     ],
 )
 def test_how_bad_it_is_what_the_driver_wants_and_what_it_follows(

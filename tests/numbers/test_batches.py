@@ -13,11 +13,17 @@ from nodegate.records.verdict import Verdict
 BY = baseline()
 PASS, WARN, FAIL = Verdict.PASS, Verdict.WARN, Verdict.FAIL
 NODES = 32
+SECOND_RACK = slice(8, 16)
 RACKS = {at: {"rack": f"r{at // 8}"} for at in range(NODES)}
 
 
-def speeds(seed: int = 5, *, noise: float = 0.005, nodes: int = NODES) -> np.ndarray:
-    return np.random.default_rng(seed).normal(480, 480 * noise, nodes)
+def speeds(
+    slow: list[int] | slice = slice(0), left: float = 1.0, *, seed: int = 5, noise: float = 0.005, nodes: int = NODES
+) -> np.ndarray:
+    """Of these nodes, of which the slow ones have so much left."""
+    found = np.random.default_rng(seed).normal(480, 480 * noise, nodes)
+    found[slow] *= left
+    return found
 
 
 def judged(speed: np.ndarray, traits: dict[int, dict[str, str]], **changes: dict[int, str]) -> list[list]:
@@ -45,9 +51,7 @@ def worst_of(findings: list) -> Verdict:
 
 
 def test_a_rack_that_is_7_percent_slow_is_named_on_each_of_its_nodes_and_they_are_rejected():
-    speed = speeds()
-    speed[8:16] *= 0.93
-    found = judged(speed, RACKS)
+    found = judged(speeds(SECOND_RACK, 0.93), RACKS)
     said = {tuple(batch_of(findings)) for findings in found[8:16]}
     assert len(said) == 1
     ((text,),) = said
@@ -56,15 +60,12 @@ def test_a_rack_that_is_7_percent_slow_is_named_on_each_of_its_nodes_and_they_ar
 
 
 def test_the_number_of_the_node_itself_is_no_second_fault_where_its_rack_explains_it():
-    speed = speeds()
-    speed[8:16] *= 0.93
-    own = [each for each in judged(speed, RACKS)[9] if not each.code]
+    own = [each for each in judged(speeds(SECOND_RACK, 0.93), RACKS)[9] if not each.code]
     assert [(each.verdict, each.note) for each in own] == [(PASS, "as the other nodes of rack r1")]
 
 
 def test_a_node_that_is_slow_in_a_slow_rack_is_rejected_for_itself_too():
-    speed = speeds()
-    speed[8:16] *= 0.96
+    speed = speeds(SECOND_RACK, 0.96)
     speed[9] *= 0.9
     found = judged(speed, RACKS)
     assert [each.verdict for each in found[9] if not each.code] == [FAIL]
@@ -72,9 +73,7 @@ def test_a_node_that_is_slow_in_a_slow_rack_is_rejected_for_itself_too():
 
 
 def test_a_good_node_in_a_slow_rack_is_left_alone():
-    speed = speeds()
-    speed[8:15] *= 0.93
-    assert worst_of(judged(speed, RACKS)[15]) is PASS
+    assert worst_of(judged(speeds(slice(8, 15), 0.93), RACKS)[15]) is PASS
 
 
 def test_a_firmware_that_costs_3_percent_warns_on_all_of_its_nodes_and_rejects_none():
@@ -82,9 +81,7 @@ def test_a_firmware_that_costs_3_percent_warns_on_all_of_its_nodes_and_rejects_n
         at: {"rack": f"r{at // 8}", "GPU VBIOS": "96.00.74" if at % 3 == 0 else "96.00.61"} for at in range(NODES)
     }
     slow = [at for at in range(NODES) if at % 3 == 0]
-    speed = speeds(noise=0.003)
-    speed[slow] *= 0.97
-    found = judged(speed, traits)
+    found = judged(speeds(slow, 0.97, noise=0.003), traits)
     assert {worst_of(found[at]) for at in slow} == {WARN}
     assert {worst_of(found[at]) for at in range(NODES) if at not in slow} == {PASS}
     assert {batch_of(found[at])[0][:46] for at in slow} == {"warn: GPU VBIOS 96.00.74: 11 nodes 3.1 % below"}
@@ -93,32 +90,26 @@ def test_a_firmware_that_costs_3_percent_warns_on_all_of_its_nodes_and_rejects_n
 def test_a_rack_with_many_nodes_of_a_slow_firmware_is_not_blamed_for_it():
     slow = [0, 1, 2, 3, 4, 5, 8, 9, 16, 24]  # six of the first rack
     traits = {at: {"rack": f"r{at // 8}", "GPU VBIOS": "new" if at in slow else "old"} for at in range(NODES)}
-    speed = speeds(noise=0.003)
-    speed[slow] *= 0.95
-    found = judged(speed, traits)
+    found = judged(speeds(slow, 0.95, noise=0.003), traits)
     assert {text for findings in found for text in batch_of(findings) if "VBIOS new" not in text} == set()
     assert {worst_of(found[at]) for at in (6, 7)} == {PASS}
 
 
 def test_what_the_same_nodes_share_is_named_together():
     traits = {at: {"rack": f"r{at // 8}", "kernel": "6.8" if at // 8 == 1 else "5.15"} for at in range(NODES)}
-    speed = speeds()
-    speed[8:16] *= 0.93
-    assert batch_of(judged(speed, traits)[8])[0].startswith("fail: rack r1 (kernel 6.8): 8 nodes")
+    assert batch_of(judged(speeds(SECOND_RACK, 0.93), traits)[8])[0].startswith("fail: rack r1 (kernel 6.8): 8 nodes")
 
 
 def test_most_of_a_fleet_behind_a_tenth_is_a_warning_for_nobody_knows_which_part_is_right():
     traits = {at: {"GPU VBIOS": "new" if at < 6 else "old"} for at in range(NODES)}
-    speed = speeds()
-    speed[6:] *= 0.92
-    found = judged(speed, traits)
+    found = judged(speeds(slice(6, None), 0.92), traits)
     assert {worst_of(findings) for findings in found[6:]} == {WARN}
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_gradient_over_racks_is_no_fault_of_the_last_one(seed: int):
     racks = {at: {"rack": f"r{at // 4}"} for at in range(64)}
-    speed = speeds(seed, nodes=64) * np.repeat(np.linspace(1.015, 0.985, 16), 4)
+    speed = speeds(seed=seed, nodes=64) * np.repeat(np.linspace(1.015, 0.985, 16), 4)
     found = judged(speed, racks)
     assert [text for findings in found for text in batch_of(findings)] == []
     assert FAIL not in {worst_of(findings) for findings in found}
@@ -126,9 +117,7 @@ def test_a_gradient_over_racks_is_no_fault_of_the_last_one(seed: int):
 
 def test_two_slow_nodes_do_not_make_their_rack_slow():
     racks = {at: {"rack": f"r{at // 2}"} for at in range(NODES)}
-    speed = speeds()
-    speed[:2] *= 0.9
-    found = judged(speed, racks)
+    found = judged(speeds([0, 1], 0.9), racks)
     assert batch_of(found[0]) == []
     assert worst_of(found[0]) is FAIL
 
@@ -137,25 +126,19 @@ class TestOtherSoftware:
     """Nodes that measured with another driver or library are compared all the same, and it is said."""
 
     def test_one_node_30_percent_slow_is_rejected(self):
-        speed = speeds()
-        speed[4] *= 0.7
-        ((own,),) = [judged(speed, {}, nccl={4: "2.21.5"})[4]]
+        (own,) = judged(speeds([4], 0.7), {}, nccl={4: "2.21.5"})[4]
         assert own.verdict is FAIL
         assert own.note.endswith("measured with nccl 2.21.5, most others 2.27.3")
 
     def test_one_node_7_percent_slow_is_warned_of_for_it_may_be_the_software(self):
-        speed = speeds()
-        speed[4] *= 0.93
-        assert [each.verdict for each in judged(speed, {}, nccl={4: "2.21.5"})[4]] == [WARN]
+        assert [each.verdict for each in judged(speeds([4], 0.93), {}, nccl={4: "2.21.5"})[4]] == [WARN]
 
     def test_a_good_one_passes(self):
         assert [each.verdict for each in judged(speeds(), {}, nccl={4: "2.21.5"})[4]] == [PASS]
 
     def test_a_quarter_of_the_fleet_is_compared_with_the_rest(self):
         older = dict.fromkeys(range(0, NODES, 4), "2.21.5")
-        speed = speeds()
-        speed[::4] *= 0.93
-        found = judged(speed, {}, nccl=older)
+        found = judged(speeds(slice(0, None, 4), 0.93), {}, nccl=older)
         assert batch_of(found[0])[0].startswith("warn: nccl 2.21.5: 8 nodes 7.")
         assert "measured with other software" in batch_of(found[0])[0]
         assert worst_of(found[1]) is PASS

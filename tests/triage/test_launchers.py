@@ -19,7 +19,6 @@ NO_DRIVER = (
     "slurmstepd: error: pyxis:     nvidia-container-cli: initialization error: nvml error: driver/library version"
 )
 NO_DRIVER += " mismatch"
-NOT_STARTED = "Communication connection failure"
 DESCRIBED = """\
 Name:             {pod}
 Namespace:        lab
@@ -86,13 +85,6 @@ CASES = {
     "an error without any place is of the one task that Slurm saw fail": (
         [NO_DRIVER, "srun: error: gpu-8: task 4: Exited with exit code 1", "srun: error: gpu-7: tasks 0-3: Terminated"],
         {**HOST, "node": "gpu-8", "rank": 4},
-    ),
-    "the node on which Slurm could not start a task": (
-        [
-            f"srun: error: Task launch for StepId=47.0 failed on node gpu-8: {NOT_STARTED}",
-            f"srun: error: {NOT_STARTED}",
-        ],
-        {**HOST, "node": "gpu-8"},
     ),
     "an event of a described node is of this node": (NODE.splitlines(), {**HOST, "node": "gpu-9", "pod": ""}),
 }

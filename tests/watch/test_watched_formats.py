@@ -1,7 +1,7 @@
 """Each framework's log in each state: healthy, slow, silent, restarted, truncated, empty."""
 
 import pytest
-from support.training_logs import FORMATS, Format, lines, slowed, times
+from support.training_logs import FORMATS, Format, lines, times
 
 from nodegate.watch.answer import State
 from nodegate.watch.formats import FORMATS as READERS
@@ -22,16 +22,6 @@ def watched(form: Format, text: str) -> Watcher:
         watching.line(line)
     watching.end()
     return watching
-
-
-@EVERY
-def test_slow_is_found_where_it_begins(form: Format) -> None:
-    answer = watched(form, form.write(slowed(times(600, form.usual_s), 300, 1.5))).answer()
-    assert (answer.state, answer.source) == (State.SLOW, form.name)
-    (slow,) = answer.slow
-    assert slow.since == pytest.approx(301, abs=11)
-    assert slow.until is None
-    assert slow.excess == pytest.approx(0.5, abs=0.05)
 
 
 @EVERY

@@ -5,7 +5,18 @@ from collections.abc import Container
 from datetime import timedelta
 
 import pytest
-from support.training_logs import START, answer, lines, llamafactory, megatron, nemo, slowed, times, tqdm
+from support.training_logs import (
+    START,
+    answer,
+    deepspeed_timer,
+    lines,
+    llamafactory,
+    megatron,
+    nemo,
+    slowed,
+    times,
+    tqdm,
+)
 
 from nodegate.watch.answer import State
 from nodegate.watch.watcher import Watcher
@@ -161,8 +172,6 @@ def test_several_ranks_that_print_one_iteration_are_one_series() -> None:
 
 
 def test_a_log_with_two_formats_is_judged_by_the_better_one() -> None:
-    from support.training_logs import deepspeed_timer
-
     both = zip(deepspeed_timer(times(200)).splitlines(), megatron(times(200)).splitlines(), strict=True)
     said = answer("".join(f"{one}\n{other}\n" for one, other in both))
     assert (said.source, said.state, said.restarts) == ("megatron", State.HEALTHY, ())
