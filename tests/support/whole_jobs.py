@@ -107,7 +107,7 @@ def _collected(folder, workers):
         {"@timestamp": f"{when:%Y-%m-%dT%H:%M:%SZ}", "kubernetes": {"pod_name": name}, "log": text}
         for name, (when, text) in by_time(workers)
     )
-    write(folder, "job.jsonl", *(json.dumps(entry) for entry in entries))
+    write(folder, "job.jsonl", *(json.dumps(entry, ensure_ascii=False) for entry in entries))
 
 
 def _cat(folder, workers):

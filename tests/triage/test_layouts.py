@@ -146,17 +146,18 @@ LABELS = ("[rank{}]: ", "{}: ", "[1,{}]<stderr>:", "[prterun-h@1,{}]<stderr>: ",
 
 
 @pytest.mark.parametrize("label", LABELS)
-@pytest.mark.parametrize("layout", ["a file a worker", "the last worker first", "stern"])
+@pytest.mark.parametrize("layout", ["compose", "the last worker first", "stern"])
 def test_one_rank_of_sixteen_is_found_whatever_labels_the_ranks(tmp_path, layout, label):
     """Its GPU breaks, and the other ranks lose it."""
     lost = "torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error"
-    said = [[] for _ in range(4)]
-    for rank in range(16):
-        joined = joins(f"gpu-n{rank // 4}", rank % 4, rank, 16, address=f"10.9.0.{rank // 4}")
-        broke = undated(1180, label.format(rank) + "RuntimeError: CUDA error: uncorrectable ECC error encountered")
-        ends = broke if rank == 5 else at(1190, label.format(rank) + lost)
-        said[rank // 4] += [*(undated(5, line) for line in joined), ends]
-    said[3] = trains(39) + said[3]
+    said = [
+        [undated(5, line) for rank in ranks for line in joins(f"gpu-n{node}", 0, rank, 16, address=f"10.9.0.{node}")]
+        for node, ranks in enumerate((range(4), range(4, 8), range(8, 12), range(12, 16)))
+    ]
+    said[3] += trains(39)
+    said[1].append(undated(1180, f"{label.format(5)}RuntimeError: CUDA error: uncorrectable ECC error encountered"))
+    for rank in (*range(5), *range(6, 16)):
+        said[rank // 4].append(at(1190, label.format(rank) + lost))
     LAYOUTS[layout](tmp_path, workers(*said))
     judge(tmp_path, {}, cause=Cause.HARDWARE, rank=5, node="gpu-n1")
 

