@@ -1,14 +1,16 @@
-"""Peers: which values of other nodes a number is compared with, and when there are too few."""
+"""Peers: whose values a number is compared with, when they are too few, and how far out a good one lies."""
 
 from statistics import median
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 from support.measured import fleet, group, margins, metric, peers
 
 from nodegate.metric import Statistic
 from nodegate.numbers.comparison import NoPeers
 from nodegate.numbers.peers import Peers
+from nodegate.numbers.spread import degrees, moderated, reach, scale
 
 MARGINS = margins()
 PLATFORM = "hgx-h100-8"
@@ -152,3 +154,46 @@ def test_a_normal_spread_is_one_part(size, draws):
     for _ in range(draws):
         values = [rng.normal(480, 12) for _ in range(size)]
         assert group(peers(*values).group("gpu001", metric(480), MARGINS)).split is None
+
+
+FREE = degrees(7, 1)
+
+
+def spreads(rng: np.random.Generator, *true: float) -> list[tuple[float, float]]:
+    return [(scale(rng.normal(0, each, 7)), FREE) for each in true]
+
+
+def test_six_quantities_of_one_kind_tell_their_common_spread_better_than_each_its_own():
+    rng = np.random.default_rng(1)
+    alone, together, known = [], [], []
+    for _ in range(200):
+        kin = spreads(rng, *[0.01] * 6)
+        alone.append(kin[0][0])
+        spread, freedom = moderated(kin[0], kin)
+        together.append(spread)
+        assert freedom > FREE
+        known.append(freedom)
+    assert np.median(known) > 3 * FREE
+    assert np.std(np.log(together)) < 0.75 * np.std(np.log(alone))
+
+
+def test_one_that_is_far_noisier_than_its_kin_keeps_its_noise():
+    rng = np.random.default_rng(2)
+    found = [moderated(kin[0], kin)[0] for kin in (spreads(rng, 0.2, *[0.005] * 5) for _ in range(50))]
+    assert np.median(found) > 0.1
+
+
+@pytest.mark.parametrize(
+    "kin", [[(0.01, FREE)], [(0.01, FREE), (0.0, FREE), (0.0, FREE)]], ids=["none", "without spread"]
+)
+def test_what_has_no_kin_stands_for_itself(kin: list[tuple[float, float]]):
+    assert moderated((0.01, FREE), kin) == (0.01, FREE)
+
+
+@pytest.mark.parametrize("freedom", [2.0, 4.5, 30.0, 1000.0])
+def test_where_the_spread_is_a_guess_it_is_students_t(freedom: float):
+    assert reach(1e-5, freedom) == pytest.approx(student.isf(1e-5, freedom))
+
+
+def test_where_it_is_known_it_is_normal():
+    assert reach(0.001) == pytest.approx(3.0902, abs=1e-4)

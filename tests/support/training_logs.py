@@ -32,7 +32,7 @@ def each_step(name, line, first=1):
     return write
 
 
-def megatron(seconds, *, first=1, batch=1024, start=START, more=""):
+def megatron(seconds, *, first=1, batch=1024, start=START):
     """Megatron-LM with log-interval 1; `start` None is an old version, whose lines have no time."""
     now, text = start, ""
     for number, value in enumerate(seconds, first):
@@ -43,7 +43,7 @@ def megatron(seconds, *, first=1, batch=1024, start=START, more=""):
         text += (
             f" {prefix}iteration {number:8d}/ 500000 | consumed samples: {number * batch:12d} |"
             f" elapsed time per iteration (ms): {value * 1000:.1f} | throughput per GPU (TFLOP/s/GPU): 401.2 |"
-            f" learning rate: 1.0E-04 | global batch size: {batch:5d} | lm loss: 2.1E+00 |{more}"
+            f" learning rate: 1.0E-04 | global batch size: {batch:5d} | lm loss: 2.1E+00 |"
             " number of skipped iterations:   0 | number of nan iterations:   0 |\n"
         )
     return text

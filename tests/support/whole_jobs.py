@@ -23,13 +23,15 @@ def glog(when):
     return f"{when.month}{when.day:02} {when:%H:%M:%S}.118204311"
 
 
-def job(*, broken=6, last_words=(), pods=True, ahead=timedelta()):
+def job(*, broken=6, last_words=(), ahead=timedelta()):
     """Two workers of four ranks: one rank stops with its last words, which have no time; the others time out.
 
     The clock of the second worker is ahead by this.
     """
-    names = ("moe-worker-0", "moe-worker-1") if pods else NODES
-    return {name: list(_worker(name, number, broken, last_words, ahead * number)) for number, name in enumerate(names)}
+    return {
+        f"moe-worker-{number}": list(_worker(f"moe-worker-{number}", number, broken, last_words, ahead * number))
+        for number in range(2)
+    }
 
 
 def _worker(name, number, broken, last_words, ahead):

@@ -1,7 +1,7 @@
 """What must not be taken for slowness or silence, and what must: one job after another, as logs."""
 
 import random
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from datetime import timedelta
 
 import pytest
@@ -19,6 +19,7 @@ from support.training_logs import (
 )
 
 from nodegate.watch.answer import State
+from nodegate.watch.rule import Rule
 from nodegate.watch.watcher import Watcher
 
 
@@ -292,20 +293,42 @@ def deepspeed_every_tenth(pace: list[float]) -> str:
     return text
 
 
-def hiccups(pace: list[float], *, every: int) -> list[float]:
-    """A single long step now and then, in the steps that are printed."""
-    return [value * 4 if number % every == 0 else value for number, value in enumerate(pace, 1)]
+HICCUPS = range(140, 1001, 140)  # single long steps, among those that are printed
 
 
 def test_three_samples_that_the_clock_confirms_are_enough_in_a_job_with_many_hiccups() -> None:
-    pace = slowed(hiccups(times(1000, usual_s=3.1), every=140), 905, 3.0)
+    pace = slowed(spikes(1000, 4, HICCUPS, usual_s=3.1), 905, 3.0)
     (slow,) = answer(deepspeed_every_tenth(pace[:930])).slow
     assert slow.since >= 900
     assert answer(deepspeed_every_tenth(pace[:920])).slow == ()
 
 
 def test_three_long_samples_among_steps_as_fast_as_ever_are_hiccups() -> None:
-    pace = times(1000, usual_s=3.1)
-    for number in (909, 919, 929):
-        pace[number] *= 4
-    assert answer(deepspeed_every_tenth(hiccups(pace, every=140)[:935])).slow == ()
+    pace = spikes(1000, 4, {*HICCUPS, 910, 920, 930}, usual_s=3.1)
+    assert answer(deepspeed_every_tenth(pace[:935])).slow == ()
+
+
+SLOW_AT = 400
+
+
+def series(seed: int, count: int, noise: float, spikes: bool, slow_by: float = 1) -> Iterator[float]:
+    rng = random.Random(seed)  # noqa: S311
+    for number in range(count):
+        value = rng.lognormvariate(0, noise)
+        if spikes and rng.random() < 0.005:
+            value *= rng.uniform(1.5, 6)
+        yield value * (slow_by if number >= SLOW_AT else 1)
+
+
+@pytest.mark.parametrize(("noise", "spikes"), [(0.01, False), (0.01, True), (0.04, True), (0.10, True)])
+def test_no_false_alarm_in_30_000_iterations(noise: float, spikes: bool) -> None:
+    for seed in range(3):
+        seen = map(Rule().add, series(seed, 10_000, noise, spikes))
+        assert not any(each.slow for each in seen if each is not None)
+
+
+def test_a_slow_time_does_not_become_what_is_usual() -> None:
+    judge = Rule()
+    *_, last = (seen for value in series(1, SLOW_AT + 5000, 0.02, True, 1.3) if (seen := judge.add(value)))
+    assert last.slow
+    assert last.usual == pytest.approx(1, abs=0.05)
