@@ -253,6 +253,10 @@ class TestWhatTheInventoryExpects:
             baselines(H100).check_expected([node(**expected)])
         assert complaint in str(problem.value)
 
+    def test_a_wrong_kind_of_number_is_refused_where_the_platform_says_which_kind(self):
+        with pytest.raises(UsageError, match=r"gpu\.power_limit_w must be a number, not 'lots'"):
+            baselines(H100).for_node(node(limits={"gpu.power_limit_w": "lots"}), None, EIGHT_H100)
+
     def test_what_is_read_is_accepted(self):
         baselines(H100).check_expected(
             [node(platform="hgx-h100-8", gpus=8, rack="r1", serial="0123", mounts=["/home"])]

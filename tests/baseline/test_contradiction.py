@@ -21,10 +21,8 @@ from nodegate.run.bootcheck import Exit, Outcome, bootcheck, outcome_of
 
 OFF = [
     ("gpu.power_limit_w", 70, "W"),
-    ("gpu.power_limit_w", 140, "W"),
     ("gpu.power_limit_w", 2200, "W"),
     ("gpu.memory_min_gib", 137, "GiB"),
-    ("rdma.rails", 9, "ports"),
     ("rdma.rails", 7, "ports"),
     ("gpu.count", 7, "GPUs"),
     ("nvlink.count", 17, "links"),

@@ -1,4 +1,4 @@
-"""Every form in which the drivers print Xids, SXids and lost GPUs, and what an SXid asks for; lines that only look like one."""
+"""Every form in which the drivers print Xids, SXids and lost GPUs; what an SXid asks for; lines that look like one."""
 
 import pytest
 

@@ -153,8 +153,3 @@ def test_ranks_that_are_missing_in_two_pods_are_named_with_both(tmp_path):
     found = triage([str(tmp_path)], homes={"moe-worker-3": "gpu03", "moe-worker-4": "gpu04"})
     assert rows(found, "where") == ["gpu[03-04], rank 3-4"]
     assert found.action.en.endswith("--nodes 'gpu[03-04]'")
-
-
-def test_a_hang_without_a_missing_rank_blames_no_place(tmp_path):
-    write(tmp_path, "rank1.log", times_out(1, "15:46:05.7"))
-    assert rows(triage([str(tmp_path)]), "where") == ["not known"]

@@ -52,9 +52,10 @@ def test_the_kernel_log_of_a_host_whose_clock_is_wrong_is_moved_with_its_worker(
     assert (found.cause, found.where.node, found.where.rank) == (Cause.HARDWARE, NODES[1], 6)
 
 
-def test_clocks_in_another_zone_are_joined_by_the_zone_that_the_kernel_log_names(tmp_path):
+@pytest.mark.parametrize("zone", ["+08:00", "+0800"])
+def test_clocks_in_another_zone_are_joined_by_the_zone_that_the_kernel_log_names(tmp_path, zone):
     """The job prints 15:36 local time; the kernel log says 15:36:05+08:00, which is 07:36 UTC."""
-    found = judged(ecc_case(tmp_path, kernel_zone="+08:00"))
+    found = judged(ecc_case(tmp_path, kernel_zone=zone))
     assert (found.root.kind.id, found.zone_s, round(found.began_s)) == ("xid_48", 8 * 3600, 1_786_347_366)
 
 

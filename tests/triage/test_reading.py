@@ -118,8 +118,7 @@ def test_a_kernel_log_can_be_given_with_its_node(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "why"),
-    [([], ""), (["/no/such/log"], ""), (["--utc-offset", "8", "x"], ""), (["empty.log"], "empty")],
+    ("arguments", "why"), [([], ""), (["/no/such/log"], ""), (["--utc-offset", "8", "x"], ""), (["empty.log"], "empty")]
 )
 def test_bad_input_is_exit_2_with_one_line(arguments, why, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -4,7 +4,7 @@
 import re
 
 import pytest
-from support.job_logs import answered, kernel
+from support.job_logs import answered
 
 from nodegate.knowledge.tables import rows
 
@@ -90,8 +90,3 @@ def test_a_hostile_line_is_cut_and_hides_no_secret(tmp_path):
     answer = answered(tmp_path, "lost at host 10.1.1.1 " + "y" * 100_000, "password=hunter2hunter2 refused by host a1")
     assert all(len(worth.text) <= 300 for worth in answer.worth)
     assert "hunter2" not in " ".join(worth.text for worth in answer.worth)
-
-
-def test_kernel_logs_alone_answer_for_themselves(tmp_path):
-    lines = [kernel(f"15:{minute:02}:15.000000", f"systemd[1]: Started Session {minute}.") for minute in range(9)]
-    assert answered(tmp_path, *lines, name="dmesg-gpu01.txt").sentence.en == "no error in these logs"
