@@ -44,8 +44,8 @@ def repeating(piece: str, after: str = "") -> Callable[[int], str]:
 ONCE = {pattern.pattern: name for name, (pattern, _) in reversed(PATTERNS.items())}
 
 
-def grows_too_fast(pattern: re.Pattern[str], example: str, characters: int = CHARACTERS) -> bool:
-    return any(growth(pattern.search, make, characters, QUICK_S) > MOST_GROWTH for make in near_misses(example))
+def grows_too_fast(pattern: re.Pattern[str], example: str) -> bool:
+    return any(growth(pattern.search, make, CHARACTERS, QUICK_S) > MOST_GROWTH for make in near_misses(example))
 
 
 def test_the_time_of_a_pattern_grows_with_the_line(subtests: pytest.Subtests) -> None:
@@ -54,19 +54,17 @@ def test_the_time_of_a_pattern_grows_with_the_line(subtests: pytest.Subtests) ->
             assert not grows_too_fast(*PATTERNS[name])
 
 
-@pytest.mark.parametrize(
-    ("pattern", "example"),
-    [(r"a+b", "ab"), (r"Rank \d+ of .* failed", "Rank 3 of world 8 failed"), (r"(?:\w+ )*gone", "the peer is gone")],
-)
+@pytest.mark.parametrize(("pattern", "example"), [("a+b", "ab"), (r"Rank \d+ of .* failed", "Rank 3 of 8 failed")])
 def test_a_pattern_that_grows_with_the_square_would_be_found(pattern: str, example: str) -> None:
-    assert grows_too_fast(re.compile(pattern), example, CHARACTERS // 4)
+    assert grows_too_fast(re.compile(pattern), example)
 
 
 @pytest.mark.parametrize("side", Side)
-def test_a_line_of_a_megabyte_costs_no_more_than_its_length(side: Side) -> None:
-    for example in [each.example for each in signatures() if each.side is side][::7]:
-        for make in near_misses(example)[:4]:
-            assert growth(lambda line: find(line, side), make, MEGABYTE, QUICK_S) <= MOST_GROWTH
+def test_a_line_longer_than_what_is_searched_costs_no_more_than_its_length(side: Side) -> None:
+    examples = {each.pattern.pattern: each.example for each in signatures() if each.side is side}
+    for example in list(examples.values())[::20]:
+        for make in near_misses(example)[:3]:
+            assert growth(lambda line: find(line, side), make, 8 * LINE_LIMIT, QUICK_S) <= MOST_GROWTH
 
 
 def test_what_stands_beyond_the_limit_of_a_line_is_not_looked_at() -> None:
