@@ -10,7 +10,7 @@ from support.burning import burnt, document, every_window, ran, window
 
 from nodegate.measure.burn import run as burn
 from nodegate.toolbox.tool_list import CublasPlaces
-from nodegate.unknown import Unknown, Why
+from nodegate.unknown import Unknown
 
 H100 = Machine.hgx_h100()
 
@@ -28,32 +28,6 @@ def test_the_warm_up_and_the_time_before_the_load_do_not_count():
     assert load.middle("sm_clock_mhz") == 1755
     assert load.highest("temperature_c") == 64
     assert load.reasons == {"sw_power_cap": 1.0}
-
-
-def test_reasons_have_their_share_of_the_time():
-    def brake(found):
-        found["gpus"][2]["samples"]["windows"][30].update(reason_samples={"128": 3, "4": 2})
-
-    assert burnt(H100, brake).runs[0].gpus[2].reasons["hw_power_brake_slowdown"] == pytest.approx(3 / 300)
-
-
-def test_a_counter_that_goes_back_is_unknown():
-    def reset(found):
-        windows = found["gpus"][0]["samples"]["windows"]
-        windows[10]["ecc_corrected"] = [7, 7, 7]
-
-    assert isinstance(burnt(H100, reset).runs[0].gpus[0].growth("ecc_corrected"), Unknown)
-
-
-def test_a_quantity_that_nvml_does_not_give_says_why():
-    def no_memory_sensor(found):
-        samples = found["gpus"][0]["samples"]
-        samples["unread"] = {"memory_temperature_c": {"why": "not supported", "detail": "NVML 3"}}
-        for each in samples["windows"]:
-            del each["memory_temperature_c"]
-
-    load = burnt(H100, no_memory_sensor).runs[0].gpus[0]
-    assert load.middle("memory_temperature_c") == Unknown(Why.NOT_SUPPORTED, "NVML 3")
 
 
 # What cannot be read

@@ -1,7 +1,7 @@
 """Copies as they are run and read: our own program, nvbandwidth where it is there, documents from hostile nodes."""
 
 from fleet.machine import Machine
-from support.copies import copied, document, of_gpu, ran_by_others, wire
+from support.copies import copied, document, ran_by_others, wire
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.copies import run as copies
@@ -10,30 +10,13 @@ from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.program_run import MAX_KEPT
 from nodegate.profile import Profile
 from nodegate.records.program_run import ProgramRun
-from nodegate.unknown import Unknown, Why
+from nodegate.unknown import Unknown
 
 H100 = Machine.hgx_h100()
 DELIVERY, BOOTCHECK = OF_PROFILE[Profile.DELIVERY], OF_PROFILE[Profile.BOOTCHECK]
 
 
 # What a document says
-
-
-def test_a_document_of_a_release_without_kernels_for_memory_says_so():
-    assert copied().runs[0].kernels
-    assert not copied(lambda found: found.pop("kernel_bytes")).runs[0].kernels
-
-
-def test_the_link_during_the_copies_is_read():
-    link = copied().gpus[3][0].links[ALONE]
-    assert (link.gen, link.width) == ((5, 5, 5), (16, 16, 16))
-
-
-def test_a_link_that_nvml_does_not_tell_says_why():
-    unread = {ALONE: {"count": 3}, "unread": {"link_gen": {"why": "not supported", "detail": "NVML 3"}}}
-    link = copied(of_gpu(3, link=unread)).gpus[3][0].links[ALONE]
-    assert link.gen == Unknown(Why.NOT_SUPPORTED, "NVML 3")
-    assert isinstance(link.width, Unknown)
 
 
 # nvbandwidth beside it

@@ -155,11 +155,6 @@ def test_there_is_no_line_of_a_site_that_is_gone():
     assert {file.stem for file in GOLDEN.iterdir()} == set(SITES)
 
 
-def test_no_word_of_a_site_meets_a_shell():
-    nodes = members(SITES["slurm-pmi2-reserved"])
-    assert "two words; $HOME" in words(LAUNCH, nodes, nodes[0].launcher, "the-mark")  # one argument, as it is
-
-
 def test_the_words_for_a_thousand_nodes_fit_a_command_line():
     nodes = members(replace(SITES["open-mpi-4"], addresses=[f"10.0.{at // 250}.{at % 250}" for at in range(1250)]))
     assert max(map(len, words(LAUNCH, nodes, nodes[0].launcher, "m"))) < 128 << 10

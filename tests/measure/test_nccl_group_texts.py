@@ -4,7 +4,6 @@ import math
 
 import pytest
 from fleet.machine import Machine, facts_of
-from support.corpus import corpus
 from support.nccl_fleet import facts, table
 
 from nodegate import suite
@@ -172,11 +171,6 @@ def test_nothing_at_all_is_a_reason_and_no_result():
         parse([not_begun(CannotMeasure("the connection broke", next_step="see sshd"))])
     with pytest.raises(CannotMeasure, match="nothing was launched"):
         parse([Attempt()])
-
-
-def test_a_real_refusal_of_mpirun_is_read():
-    run = read(a_run(stdout="", stderr=corpus("nccl/gcm_mpirun_no_slots.txt"), exit_code=1))
-    assert (run.ending, run.why) == ("refused", "the launch failed: There are not enough slots available")
 
 
 # As a measurement

@@ -3,12 +3,8 @@
 Each test changes what a healthy node measured, and judges the node's checks with the baselines of the suite.
 """
 
-from collections.abc import Callable
-
 import pytest
 from fleet.machine import Machine, facts_of
-from support import burning
-from support import copies as fake_copies
 from support import nccl as fake
 from support.attempts import attempts
 from support.judging import baseline_of
@@ -22,7 +18,7 @@ from nodegate.metric import Metric
 from nodegate.node import Node
 from nodegate.numbers import metric_findings
 from nodegate.numbers.peers import Peers
-from nodegate.records.finding import Finding, Record
+from nodegate.records.finding import Finding
 from nodegate.records.verdict import Verdict
 from nodegate.verdicts import Verdicts
 
@@ -110,30 +106,6 @@ def test_public_figures_of_good_memory_pass(platform: str, kernel: str, rate: fl
     assert good.verdict is Verdict.PASS, good.message
     sick = found(platform, f"memory.{kernel}_gb_per_s", 0.76 * rate, "GB/s", path="kernel")
     assert sick.verdict is Verdict.FAIL, sick.message
-
-
-def host_copies(*changes: Callable[[fake_copies.Document], object]) -> Record:
-    """What is said of host copies of a node that are slower than the limits of its platform, on every GPU."""
-    slow = [fake_copies.rate("host_to_device", 6.2, gpu=gpu) for gpu in range(8)]
-    change = fake_copies.together(*slow, *changes)
-    return fake_copies.judged(fake_copies.CopiesCase("slow", Verdict.FAIL, change, check="copies.host_to_device"))
-
-
-def test_bounce_buffers() -> None:
-    assert host_copies().verdict is Verdict.FAIL
-    record = host_copies(*(fake_copies.of_link(gpu, confidential=1) for gpu in range(8)))
-    assert record.verdict is Verdict.NOT_JUDGED
-    assert "encrypted bounce buffers" in record.message
-    assert "reseat" not in record.message
-
-
-def test_idle_in_its_own_burn() -> None:
-    def idle(document: burning.Document) -> None:
-        burning.every_window(document, 3, reason_samples={"1": 5})
-
-    record = burning.judged(burning.BurnCase("idle", Verdict.ERROR, idle, check="burn.clock_reasons"))
-    assert record.verdict is Verdict.ERROR
-    assert "NVML calls it idle for 100 % of its own burn" in record.message
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from nodegate.measure.copies import document as copies_document
 from nodegate.measure.copies import result as copies_result
 from nodegate.measure.copies import run as copies_run
 from nodegate.measure.durations import OF_PROFILE
-from nodegate.measure.measurement import Inapplicable, Measurement, Target, document, no_gpus
+from nodegate.measure.measurement import Inapplicable, Measurement, Target, no_gpus
 from nodegate.measure.program_run import not_begun
 from nodegate.node import Connection, Node
 from nodegate.node_side.load.copying import Options
@@ -216,12 +216,6 @@ def test_a_node_without_gpus_is_not_measured():
 
 
 # What is read of them
-
-
-@EACH
-def test_the_measurement_reads_its_own_evidence(own):
-    evidence = document(own.measurement.name, attempts([[own.good()]]))
-    assert len(own.measurement.of_document(evidence).metrics) == own.numbers
 
 
 @EACH

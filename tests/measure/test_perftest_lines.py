@@ -19,7 +19,7 @@ from support.rdma_fleet import LENGTH
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.measure.measurement import Target
 from nodegate.measure.rdma import node_pair, rdma_node
-from nodegate.measure.rdma.rails import gid_index, traffic_of
+from nodegate.measure.rdma.rails import traffic_of
 from nodegate.measure.rdma.rdma_node import RdmaNode, prepare
 from nodegate.node import Connection, Node
 from nodegate.node_side.seats import Room
@@ -219,16 +219,6 @@ def test_an_ipv6_address_that_this_perftest_cannot_take_is_said(monkeypatch: pyt
     shape = next(shape for shape in SHAPES if shape.name == "ipv6-only")
     with pytest.raises(CannotMeasure, match="perftest on the node has no --ipv6-addr, and must be reached by 2001:db8"):
         prepared(replace(shape, help_text=OLD_HELP), "gpu1", monkeypatch)
-
-
-def test_of_ipv6_the_first_address_that_is_not_of_the_link_alone() -> None:
-    table = {
-        0: ("fe80:0000:0000:0000:b8ce:f603:00ab:cdef", "RoCE v2"),
-        1: ("fd00:0000:0000:0000:0000:0000:0000:0001", "IB/RoCE v1"),
-        4: ("fd00:0000:0000:0000:0000:0000:0000:0001", "RoCE v2"),
-    }
-    assert (gid_index(table), gid_index(table, ipv6=True)) == (None, 4)
-    assert gid_index({0: table[0], 1: ("strange", "RoCE v2")}, ipv6=True) is None
 
 
 def test_what_nccl_takes_for_its_own_choice_is_perftests_own_too() -> None:

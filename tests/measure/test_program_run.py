@@ -29,12 +29,6 @@ def test_what_was_kept_comes_back_as_it_was(attempt: Attempt) -> None:
     assert attempts_of(json.loads(json.dumps(document("x", [attempt])))) == (attempt,)
 
 
-@pytest.mark.parametrize("code", [0, None])
-def test_an_exit_code_of_zero_is_not_the_same_as_none(code: int | None) -> None:
-    ((ran,),) = (each.runs for each in attempts_of(document("x", [Attempt((ProgramRun("a", exit_code=code),))])))
-    assert ran.exit_code == code
-
-
 def test_a_stream_keeps_its_beginning_and_its_end() -> None:
     raw = b"first line\n" + b"x" * (MAX_KEPT * 3) + b"\nlast line\n"
     session = SimpleNamespace(run=lambda _argv, **_limits: Output(raw, b"", 0, 1.0))

@@ -17,7 +17,6 @@ from support.rdma_links import link
 
 from lab.processes import running, wait_until
 from nodegate.errors import CannotMeasure
-from nodegate.measure.measurement import document
 from nodegate.measure.rdma import asked, perftest_runner
 from nodegate.measure.rdma import node_pair as rdma_pair
 from nodegate.measure.rdma import rails as rdma_rails
@@ -25,10 +24,9 @@ from nodegate.measure.rdma import run as rdma
 from nodegate.measure.rdma.findings import Fault, blamed
 from nodegate.measure.rdma.perftest_runner import Program
 from nodegate.measure.rdma.result import BOTH_AT_ONCE, RdmaBandwidth, doubtful, parse
-from nodegate.measure.rdma.run import RDMA_BANDWIDTH
 from nodegate.node import Node
 from nodegate.records.finding import Limit
-from nodegate.records.program_run import Attempt, LinkPlan, Memory, Plan, ProgramRun, Role
+from nodegate.records.program_run import Attempt, LinkPlan, Plan, ProgramRun, Role
 
 WRITE, READ = "rdma.write_gbps", "rdma.read_gbps"
 
@@ -223,11 +221,6 @@ def test_a_run_that_went_one_way_is_no_number_of_both(tmp_path):
     assert parse([of_one_rail(both)]).of(BOTH_AT_ONCE)[0].value == 391.5
 
 
-def test_gpu_memory_has_more_time_to_start():
-    assert [test.setup_s for test in rdma_pair.TESTS if test.memory is Memory.GPU] == [60.0]
-    assert {test.setup_s for test in rdma_pair.TESTS if test.memory is Memory.HOST} == {20.0}
-
-
 def test_gpu_memory_is_measured_where_the_build_can(made):
     fleet = made(cuda=True, rails=1, durations=another_length(rounds=1))
     found = measured(fleet.device("gpu01", "mlx5_0", gpu_gbps=180.0).device("gpu02", "mlx5_0", gpu_gbps=182.0))
@@ -255,14 +248,6 @@ def test_where_nobody_passed_a_partner_that_was_slow_with_others_is_told_as_one(
     found = parse([rdma.again(targets, Crew(), dict.fromkeys(fleet.names, ()))["d"]])
     assert {(run.notes.peer_best, run.notes.peer_passed) for run in found.of(WRITE)} == {(100.0, False)}
     assert blamed(found, WRITE, "mlx5_0", Limit(180.0, "Gb/s", "test")).fault is Fault.UNPROVEN
-
-
-def test_evidence_says_the_same_as_the_run(made):
-    fleet = made(rails=1, durations=another_length(rounds=1))
-    targets = fleet.targets()
-    runs = rdma.measure(targets, Crew())["gpu01"]
-    kept = RDMA_BANDWIDTH.of_document(document("rdma_bandwidth", [runs, runs]))
-    assert [metric.values for metric in kept.metrics if metric.name == WRITE] == [(195.5, 195.5)]
 
 
 def test_a_cancelled_run_starts_nothing_new(made):

@@ -261,14 +261,6 @@ def test_gpus_that_differ_with_cublas_are_burned_again_with_our_own_kernels(tmp_
         assert len({each["checksum"] for each in phases}) == 1
 
 
-def test_where_no_gpu_can_use_cublas_all_use_our_own_kernels(tmp_path: Path) -> None:
-    scenario = healthy_h100(2).set(None, "cuda.error.cublasCreate_v2", 8)
-    document = cuda.burn(scenario, tmp_path, path="auto", places=NAMED)
-    assert (document["path"], document["library"]) == ("ptx", "")
-    assert document["library_refused"] == f"{BLAS}: cublasCreate_v2: 8 CUBLAS_STATUS_ARCH_MISMATCH"
-    assert [gpu["error"] for gpu in document["gpus"]] == ["", ""]
-
-
 def test_one_gpu_that_cannot_use_cublas_is_an_error_of_that_gpu(tmp_path: Path) -> None:
     scenario = healthy_h100(2).set(1, "cuda.error.cublasCreate_v2", 1)
     gpus = cuda.burn(scenario, tmp_path, path="auto", places=NAMED)["gpus"]

@@ -158,14 +158,3 @@ def test_no_more_is_kept_than_there_is_room_for() -> None:
     found = kernels.found_in(words[FOUND // 4 : SUMS // 4].tolist())
     assert (found.words, len(found.kept)) == (4 * QUADS, kernels.KEPT)
     assert words[SUMS // 4 :].sum(dtype=np.uint32) == expected(kernels.ADDRESS, 0, 0, FLIP).sum(dtype=np.uint32)
-
-
-def test_the_bit_walks_through_every_place_of_every_word() -> None:
-    for number in range(3):
-        assert sum(word(kernels.WALK, number, key, 0) for key in range(32)) == FLIP
-
-
-def test_addresses_of_cells_that_differ_in_any_bit_are_never_equal() -> None:
-    cells = [2 * (1 << bit) for bit in range(36)]
-    pairs = {tuple(word(kernels.ADDRESS, cell + half, 0, 0) for half in (0, 1)) for cell in cells}
-    assert len(pairs) == len(cells)

@@ -10,7 +10,7 @@ from lab.nvml import scenario as nvml
 from lab.nvml.scenario import Scenario, healthy_h100
 from nodegate.facts import NodeFacts
 from nodegate.probe.collect import decode
-from nodegate.unknown import Unknown, Why
+from nodegate.unknown import Unknown
 
 XID = "NVRM: Xid (PCI:0000:43:00): 79, GPU has fallen off the bus."
 
@@ -56,15 +56,3 @@ def test_adapters_driver_and_log_are_read(healthy: NodeFacts) -> None:
     assert set(healthy.driver.device_nodes.values()) == {"ok"}
     assert [line.text for line in healthy.kernel_log.lines] == [XID]
     assert healthy.mounts.by_path["/"].type == "ext4"
-
-
-def test_a_hang_leaves_unknown_readings_never_good_ones(tmp_path: Path) -> None:
-    gpus = facts_of(tmp_path, healthy_h100().hang(3, "nvmlDeviceGetPowerUsage", 600), nvml=5.0).gpus
-    assert gpus.devices[2].power_w == pytest.approx(71.5)
-    hanging, after = gpus.devices[3], gpus.devices[4]
-    assert hanging.lost is None
-    assert hanging.serial == "1650123000004"
-    for reading in (hanging.power_w, hanging.nvlinks, hanging.remap, after.lost, after.serial):
-        assert isinstance(reading, Unknown)
-    assert isinstance(hanging.power_w, Unknown)
-    assert hanging.power_w.why is Why.TIMEOUT

@@ -12,7 +12,6 @@ from support import bare
 from support.payload import Ran, run_probe
 
 from lab.processes import MARK, marked, wait_until
-from nodegate.probe.collect import decode
 from nodegate.probe.host import numbers_in
 from nodegate.unknown import Unknown, Why
 
@@ -42,12 +41,6 @@ def test_the_head_says_who_read_it_when_and_how_long_it_took(ran: Ran) -> None:
     assert head["uid"] == os.getuid()
     assert abs(time.time() - head["epoch_s"]) < 60
     assert 0 < head["duration_s"] < 30
-
-
-def test_decode_gives_the_same_document(ran: Ran) -> None:
-    document = decode(b"Welcome to this machine!\n" + ran.raw, received_epoch_s=5.0, round_trip_s=0.5)
-    assert document.raw == ran.document
-    assert (document.received_epoch_s, document.round_trip_s) == (5.0, 0.5)
 
 
 def test_system_is_this_machine(ran: Ran) -> None:
@@ -91,12 +84,6 @@ def test_without_nvidia_everything_of_it_is_missing_and_nothing_is_invented(tmp_
 
 def test_only_the_named_sections_are_read() -> None:
     assert set(run_probe(sections=["pci", "clock"]).document["sections"]) == {"pci", "clock"}
-
-
-def test_nothing_of_the_probe_lives_on_after_it() -> None:
-    mark = uuid.uuid4().hex
-    run_probe(environment={MARK: mark})
-    assert marked(mark) == []
 
 
 def test_a_daemon_that_a_login_script_starts_is_ended_too(tmp_path: Path) -> None:

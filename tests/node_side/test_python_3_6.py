@@ -1,7 +1,6 @@
 """Everything below node_side/ runs on the nodes' own Python, 3.6 at the oldest, with its standard library alone."""
 
 import ast
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -35,24 +34,6 @@ def imported_by(tree: ast.Module) -> set[str]:
     return found | {one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names}
 
 
-def evaluated_annotations(tree: ast.Module) -> Iterator[ast.expr]:
-    """Those that Python looks at when the module is imported; the ones of a function's own variables are not."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            arguments = node.args
-            every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-            yield from (one.annotation for one in every if one is not None and one.annotation is not None)
-            if node.returns is not None:
-                yield node.returns
-            waiting += [one for one in ast.walk(node) if isinstance(one, ast.FunctionDef) and one is not node]
-            continue
-        if isinstance(node, ast.AnnAssign):
-            yield node.annotation
-        waiting += ast.iter_child_nodes(node)
-
-
 def test_all_programs_that_run_on_nodes_are_here() -> None:
     assert {f"{PACKAGE}.{name}" for name in ("guard", "lock", "run_many", "probe.main", "load.burn")} <= set(SOURCES)
     assert len(SOURCES) > 40
@@ -72,15 +53,6 @@ def test_every_module_is_python_3_6(name: str) -> None:
 def test_every_module_rests_on_the_standard_library_and_its_siblings(name: str) -> None:
     for imported in imported_by(ast.parse(SOURCES[name])):
         assert imported.split(".")[0] in sys.stdlib_module_names or imported.startswith(PACKAGE), imported
-
-
-@pytest.mark.parametrize("name", sorted(SOURCES))
-def test_no_annotation_needs_a_newer_python_when_the_module_is_imported(name: str) -> None:
-    builtin = re.compile(r"(?<![\w.])(?:list|dict|tuple|set|type)\[")
-    for annotation in evaluated_annotations(ast.parse(SOURCES[name])):
-        assert not isinstance(annotation, ast.BinOp), ast.unparse(annotation)  # X | Y: 3.10
-        evaluated = re.sub(r"'[^']*'", "", ast.unparse(annotation))  # what is quoted stays text
-        assert not builtin.search(evaluated), ast.unparse(annotation)  # list[X]: 3.9
 
 
 @pytest.mark.parametrize("python", other_pythons())

@@ -15,14 +15,6 @@ from nodegate.transport.command import CommandSession
 from nodegate.transport.guarded import CLOSE_S
 from nodegate.transport.replay import ReplaySession
 
-
-def test_a_missing_python_is_told_from_a_missing_program() -> None:
-    node = Node("here", Connection(transport="local", python="/nonexistent/python3"))
-    with contextlib.closing(connect(node, Options())) as session, pytest.raises(Unreachable) as caught:
-        session.run(["true"], timeout_s=10)
-    assert caught.value.kind == "no-python"
-
-
 # Many nodes have an older Python than we need ourselves: the oldest and the newest that this machine has.
 PYTHONS = sorted(
     {Path("/usr/bin/python3"), *Path.home().glob(".pyenv/versions/3.*/bin/python3")},

@@ -37,17 +37,6 @@ def test_a_login_that_ends_is_not_a_missing_python(tmp_path: Path) -> None:
         assert refusal(changed(node, python="/nonexistent/python3")).kind == "no-python"
 
 
-def test_a_login_that_takes_the_input_is_no_hung_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nodegate.transport.call.START_S", 2.0)
-    with Fleet(tmp_path) as fleet:
-        (fleet.home / ".bashrc").write_text("echo choose a queue; exec cat >/dev/null\n")
-        said = refusal(fleet.nodes[0])
-    assert said.kind == "timeout"
-    assert "the login worked, but /usr/bin/python3 did not start within 2 s" in said.reason
-    assert "choose a queue" in said.reason
-    assert said.next_step.startswith("look at what its login runs (.bashrc")
-
-
 KILLED = """
 import os, pickle, signal, sys
 from pathlib import Path

@@ -4,8 +4,6 @@ import contextlib
 import socket
 import subprocess
 import threading
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -39,18 +37,6 @@ def test_what_the_inventory_has_wrong_is_told_with_its_name(fleet: Fleet, node: 
         assert (error.kind, said in error.reason) == (kind, True), error
 
 
-def test_each_of_64_nodes_has_one_connection(tmp_path: Path) -> None:
-    with Fleet(tmp_path, count=64) as fleet, ThreadPoolExecutor(32) as pool:
-        options = Options()
-        patient = [changed(node, connect_timeout_s=60.0) for node in fleet.nodes]
-        sessions = list(pool.map(lambda node: connect(node, options), patient))
-        names = list(pool.map(lambda session: session.run(["true"], timeout_s=30).exit_code, sessions))
-        for session in sessions:
-            session.close()
-        assert names == [0] * 64
-        assert fleet.connections() == 64
-
-
 def test_small_packets_are_sent_at_once(node: Node) -> None:
     with contextlib.closing(connect(node, Options())) as session:
         sock = session._client.transport.sock
@@ -70,63 +56,6 @@ def test_a_server_that_turns_many_away_is_tried_again(tmp_path: Path, caplog: py
         assert list(pool.map(one, range(20))) == [0] * 20
         assert fleet.connections() == 20
     assert "closed the connection before its SSH banner; it is tried again, at most" in caplog.text
-
-
-@pytest.fixture
-def silent() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
-        yield server
-
-
-def test_a_server_that_never_speaks(node: Node, silent: socket.socket) -> None:
-    start = time.monotonic()
-    error = refusal(changed(node, address="127.0.0.1", port=silent.getsockname()[1], connect_timeout_s=1.0))
-    assert error.kind == "timeout"
-    assert "sent no SSH banner within 1 s" in error.reason
-    assert time.monotonic() - start < 60
-
-
-def test_a_server_that_never_accepts(node: Node, silent: socket.socket) -> None:
-    with contextlib.ExitStack() as stack:
-        for _ in range(3):  # more than its queue takes: the kernel drops what comes after
-            waiting = stack.enter_context(socket.socket())
-            waiting.setblocking(False)
-            waiting.connect_ex(silent.getsockname())
-        error = refusal(changed(node, address="127.0.0.1", port=silent.getsockname()[1], connect_timeout_s=1.0))
-    assert error.kind == "timeout"
-    assert "did not answer within 1 s" in error.reason
-
-
-@contextlib.contextmanager
-def impostor(says: bytes) -> Iterator[int]:
-    """A server that says one thing and then waits for the client to go. Gives its port."""
-
-    def serve(server: socket.socket) -> None:
-        client, _ = server.accept()
-        with client, contextlib.suppress(OSError):
-            client.sendall(says)
-            while client.recv(4096):
-                pass
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=serve, args=(server,))
-        thread.start()
-        yield server.getsockname()[1]
-        thread.join(10)
-        assert not thread.is_alive(), "the connection was not closed"
-
-
-@pytest.mark.parametrize(
-    ("says", "kind", "words"),
-    [
-        (b"SSH-2.0-stuck\r\n", "timeout", "key exchange not finished within 3 s"),
-        (b"HTTP/1.1 400 Bad Request\r\n" + b"x: y\r\n" * 200, "dropped", "is not an SSH server"),
-    ],
-)
-def test_what_is_no_sshd(node: Node, says: bytes, kind: str, words: str) -> None:
-    with impostor(says) as port:
-        error = refusal(changed(node, address="127.0.0.1", port=port, connect_timeout_s=3.0, retries=0))
-    assert (error.kind, words in error.reason) == (kind, True), error
 
 
 def test_a_node_that_takes_passwords_only(tmp_path: Path) -> None:
