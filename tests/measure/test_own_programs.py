@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,13 +25,15 @@ from nodegate.measure.copies import result as copies_result
 from nodegate.measure.copies import run as copies_run
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.measurement import Inapplicable, Measurement, Target, no_gpus
-from nodegate.measure.program_run import not_begun
+from nodegate.measure.program_run import MAX_KEPT, not_begun
 from nodegate.node import Connection, Node
 from nodegate.node_side.load.copying import Options
 from nodegate.profile import Profile
 from nodegate.records.program_run import ProgramRun
+from nodegate.toolbox.tool_list import CublasPlaces
 from nodegate.tools.nvbandwidth import NvBandwidth
 from nodegate.transport.command import CommandSession
+from nodegate.unknown import Unknown
 
 TOOLS = Path(__file__).resolve().parents[1] / "support" / "fake_tools"
 H100 = Machine.hgx_h100()
@@ -205,6 +207,30 @@ def test_the_real_copies_over_a_session_give_metrics_of_every_gpu(monkeypatch, t
     assert found.named(copies_result.PEER)[0].best == pytest.approx(380, rel=1e-3)
 
 
+def test_gpu_burn_runs_long_enough_for_its_reports_and_never_for_hours():
+    assert [burn.other_seconds(each) for each in (60.0, 300.0, 600.0, 86400.0)] == [0.0, 120.0, 120.0, 300.0]
+    assert sum(share for _, share in burn.PHASES) == pytest.approx(1.0)
+
+
+def test_the_copies_take_less_than_two_minutes_at_a_delivery():
+    assert 60 < copies_run.takes_s(DELIVERY) < 120
+    assert copies_run.takes_s(BOOTCHECK) < 30
+
+
+NAMED = {"places": [["nodegate_cublas", "/sw/cuda"]], "not_brought": "no room"}
+
+
+@pytest.mark.parametrize(
+    ("found", "options"),
+    [
+        (CublasPlaces(own_kernels=True), {"path": "ptx"}),
+        (CublasPlaces((("nodegate_cublas", "/sw/cuda"),), not_brought="no room"), NAMED),
+    ],
+)
+def test_the_burn_is_told_where_cublas_is(found, options):
+    assert burn._cublas(SimpleNamespace(tools=SimpleNamespace(cublas=lambda: found))) == options
+
+
 def test_a_node_without_gpus_is_not_measured():
     none, silent = Machine.hgx_h100(), Machine.hgx_h100()
     none.set("nvml", "gpus", [])
@@ -275,3 +301,79 @@ def test_evidence_without_a_document_says_why(own, left, reason):
 @pytest.mark.parametrize(("own", "said"), [(OWN[0], "no burn was run"), (OWN[1], "copies not run")])
 def test_no_attempt_is_no_measurement(own, said):
     assert why_not(own.measurement.parse, []).reason == said
+
+
+def test_the_warm_up_and_windows_of_a_gpu_that_was_not_computing_do_not_count():
+    def cold_start(found):
+        for each in found["gpus"][0]["samples"]["windows"]:
+            if each["start_s"] < 12:
+                each.update(sm_clock_mhz=[345, 345, 345], temperature_c=[30, 30, 30])
+        burning.every_window(found, 1, load=0)
+
+    warm, idle, *_ = burning.burnt(H100, cold_start).runs[0].gpus
+    assert (warm.middle("sm_clock_mhz"), warm.highest("temperature_c")) == (1755, 64)
+    assert warm.reasons == {"sw_power_cap": 1.0}
+    assert idle.settled == ()
+
+
+def test_a_burn_that_came_before_the_program_hung_is_read_and_the_hang_is_kept():
+    good = OWN[0].good()
+    hung = replace(good, exit_code=None, timed_out=True, stuck=("711 python3 D",), duration_s=390.0)
+    found = burn.parse(attempts([[hung]]))
+    assert len(found.runs[0].gpus) == 8
+    assert [why.reason for why in found.failed] == ["the burn did not end within 390 s; still there: 711 python3 D"]
+
+
+def test_hostile_values_of_a_burn_become_unknown_and_never_zero():
+    def nonsense(found):
+        found["gpus"][0]["phases"][0].update(tflops=-4, mismatches="none", iterations=True, checksum=7)
+        found["gpus"][1].update(pci="somewhere", index=-1, samples="none", phases={"bf16": 1})
+        windows = [{"start_s": "x"}, {"count": -3, "load": 99}, 7, burning.window(5.0)]
+        found["gpus"][2]["samples"]["windows"] = windows
+
+    first, second, third, *_ = burning.burnt(H100, nonsense).runs[0].gpus
+    assert are_unknown(first.phases[0].tflops, first.phases[0].mismatches, second.middle("power_w"))
+    assert (second.index, second.phases, second.settled) == (1, (), ())
+    assert third.middle("power_w") == 698
+
+
+def test_hostile_values_of_copies_become_unknown_and_never_zero():
+    def nonsense(found):
+        found["gpus"][0]["copies"][0].update(gb_per_s=-4, lowest="x", what=[], when={})
+        found["gpus"][0]["copies"][1].update(gb_per_s=1e300)
+        found["gpus"][0]["memory"].update(bytes=-1, passes="x", wrong=[7, ["a", 1, 2], ["a", -1, 2, 3], ["b", 1, 2, 3]])
+        found["gpus"][1]["memory"] = "all"
+        found["gpus"][0]["data"][0].update(wrong_words=-1, bytes="many", first_word="x")
+        found["gpus"][1].update(pci="somewhere", index=-1, copies="none", data=7, link=[], place=3)
+        found["gpus"][2]["link"][copying.ALONE]["link_gen"] = [5, "x", 5]
+        found["peers"]["copies"][0].update({"from": "x"})
+        found["peers"]["copies"][1].update(gb_per_s="fast", direct="yes")
+
+    found = copying.copied(nonsense)
+    first, second, third, *_ = found.runs[0].gpus
+    assert are_unknown(*(each.gb_per_s for each in first.copies[:2]), first.data[0].wrong_words)
+    assert are_unknown(first.memory.bytes, first.memory.passes, third.links[copying.ALONE].gen)
+    assert [str(each) for each in first.memory.wrong] == ["byte 0x1 held 0x00000003 for 0x00000002"]
+    assert (second.memory, second.index, second.copies, second.data) == (None, 1, (), ())
+    assert (0, 1) not in found.pairs
+    assert found.best((0, 2)) is None
+
+
+def are_unknown(*values):
+    return all(isinstance(value, Unknown) for value in values)
+
+
+def test_nvbandwidth_that_does_not_end_or_start_says_so():
+    left = ProgramRun("nvbandwidth", timed_out=True, duration_s=300.0)
+    found = copying.copied(lambda _: None, left, copying.ran_by_others("no-cuda.json"))
+    reasons = [other.reason for other in found.others if isinstance(other, CannotMeasure)]
+    assert reasons[0] == "nvbandwidth did not end within 300 s"
+    assert "SYSTEM_NOT_READY" in reasons[1]
+
+
+def test_the_copies_of_the_largest_node_are_kept_whole():
+    found = copying.document(H100)
+    found["gpus"] *= 8
+    pairs = found["peers"]["copies"]
+    found["peers"]["copies"] = [dict(pairs[at % 56], gb_per_s=300 + at * 0.0377) for at in range(64 * 63)]
+    assert len(copying.wire(found)) < MAX_KEPT
