@@ -40,45 +40,6 @@ CASES: dict[str, dict[str, str]] = {
               children: rack1
         """,
     },
-    "yaml: children override parents, deeper wins, a host's own wins": {
-        "hosts.yaml": """
-            all:
-              vars: {level: all, only_all: 1}
-              children:
-                site:
-                  vars: {level: site, only_site: 2}
-                  children:
-                    gpu:
-                      vars: {level: gpu, list: [1, 2], map: {a: 1}}
-                      hosts:
-                        gpu1:
-                        gpu2: {level: host, map: {b: 2}}
-                    storage:
-                      hosts: st1
-                other:
-                  vars: {level: other, only_other: true}
-                  hosts: {gpu1: , st1: }
-        """,
-    },
-    "yaml: ansible_group_priority, then the name, decide between groups of one depth": {
-        "hosts.yaml": """
-            all:
-              children:
-                aaa: {vars: {x: a, y: a, ansible_group_priority: 10}, hosts: {gpu1: }}
-                bbb: {vars: {x: b, y: b}, hosts: {gpu1: }}
-                ccc: {vars: {x: c}, hosts: {gpu1: }}
-        """,
-    },
-    "yaml: a group reached by two ways counts with its greater depth": {
-        "hosts.yaml": """
-            top:
-              children:
-                left: {vars: {x: left}, children: {deep: {}}}
-                middle: {children: {right: {vars: {x: right}, children: {deep: {}}}}}
-            deep: {vars: {y: deep}, hosts: {n1: }}
-            wide: {vars: {x: wide, y: wide}, hosts: {n1: }}
-        """,
-    },
     "yaml: anchors and merge keys": {
         "hosts.yaml": """
             gpu:
@@ -131,25 +92,6 @@ CASES: dict[str, dict[str, str]] = {
             flag = False
         """,
     },
-    "ini: priority and equal depth": {
-        "hosts.ini": """
-            [b]
-            n1
-            [a]
-            n1
-            [a:vars]
-            x=a
-            ansible_group_priority=5
-            [b:vars]
-            x=b
-            y=b
-            [c:children]
-            a
-            [c:vars]
-            x=c
-            z=c
-        """,
-    },
     "group_vars and host_vars: files, folders, every ending, over the inventory's own": {
         "hosts.yaml": """
             all:
@@ -175,17 +117,6 @@ CASES: dict[str, dict[str, str]] = {
         "group_vars/nobody.yml": "no: one",
         "host_vars/gpu1": "{t: file-host, v: file-host}",
         "host_vars/gpu2.yaml": "",
-    },
-    "group_vars beside an INI file": {
-        "hosts": """
-            [gpu]
-            gpu[1:2]
-            [login]
-            login1
-        """,
-        "group_vars/gpu.yaml": "ansible_user: root",
-        "group_vars/ungrouped": "never: true",
-        "host_vars/login1.yml": "role: front",
     },
 }
 

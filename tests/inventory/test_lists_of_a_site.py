@@ -16,40 +16,30 @@ Read = Callable[..., Inventory]
 
 NO_LISTS = {
     "h200-a07 1 batch idle": "'h200-a07 1 batch idle': 1 is a number, not a node",
-    "gpu01 up": "'up' is the state of a node",
     "gpu01 idle*": "'idle*' is the state of a node",
-    "gpu01 mixed+drain": "'mixed+drain' is the state of a node",
     "gpu01 drained$": "'drained$' is the state of a node",
     "gpu01 batch 0.01": "0.01 is a number, not a node",
-    "gpu01\tdown": "'down' is the state of a node",
     "gpu01 Ready <none> 3d v1.30": "'Ready' is the state of a node",
     "gpu01 Ready,SchedulingDisabled": "'Ready' is the state of a node",
     "batch* up infinite 3 idle gpu[01-03]": "3 is a number, not a node",
     "1": "1 is a number, not a node",
-    "10.1": "10.1 is a number, not a node",
     "NODELIST": "this is a heading",
-    "NODELIST NODES PARTITION STATE": "this is a heading",
     "127.0.0.1 localhost": "an address and names of one node",
-    "10.0.0.1 gpu01 gpu01.cluster": "an address and names of one node",
     "gpu01 10.0.0.1": "an address and names of one node",
     "::1 localhost ip6-localhost": "an address and names of one node",
 }
 SLURM = [
     "NodeName=gpu001",
     "NodeName=gpu[001-004] Gres=gpu:h100:8",
-    "nodename=gpu001 Arch=x86_64 CoresPerSocket=52",
     "ClusterName=site\nNodeName=gpu001",
     "PartitionName=batch Nodes=gpu[001-004] Default=YES",
-    "SlurmctldHost=head",
 ]
 LISTS = {
     "h1 h2 h3": ["h1", "h2", "h3"],
     "h1, h2,h3": ["h1", "h2", "h3"],
     "10.0.0.1 10.0.0.2": ["10.0.0.1", "10.0.0.2"],
-    "batch gpu": ["batch", "gpu"],
     "idle": ["idle"],
     "ops@gpu01 gpu02:2222": ["gpu01", "gpu02"],
-    "gpu[001-003]": ["gpu001", "gpu002", "gpu003"],
     "gpu01 # 8 up idle": ["gpu01"],
     "gpu1\n\n# 10.0.0.1 gpu9\ngpu2": ["gpu1", "gpu2"],
 }
@@ -94,12 +84,7 @@ def test_this_machine_among_others_is_judged_only_if_that_is_said(text: str, nam
 
 @pytest.mark.parametrize(
     ("source", "how"),
-    [
-        ("localhost", "local"),
-        ("localhost,gpu1", "local"),
-        ("127.0.0.1,", "local"),
-        ("127.0.1.1,", "ssh"),
-    ],
+    [("localhost,gpu1", "local"), ("127.0.0.1,", "local"), ("127.0.1.1,", "ssh")],
 )
 def test_what_is_typed_is_meant(source: str, how: str) -> None:
     assert inventory.read([source], environ={}).nodes[0].connection.transport == how

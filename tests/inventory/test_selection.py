@@ -28,27 +28,19 @@ rack2
 
 LIKE_ANSIBLE = {
     "all": "gpu[001-012],login1",
-    "*": "gpu[001-012],login1",
-    "gpu003": "gpu003",
     "rack1": "gpu[001-004]",
-    "racks": "gpu[001-008]",
     "rack*": "gpu[001-008]",
-    "gpu00*": "gpu[001-009]",
     "gpu0?2": "gpu[002,012]",
     "ungrouped": "login1",
     "rack1,login1": "gpu[001-004],login1",
-    "rack1:login1": "gpu[001-004],login1",
     "gpu:!gpu005": "gpu[001-004,006-012]",
     "gpu:!rack1:!rack2": "gpu[009-012]",
-    "gpu:&rack1": "gpu[001-004]",
     "gpu:&racks:!gpu002": "gpu[001,003-008]",
     "!gpu": "login1",
     "&rack2,!gpu005": "gpu[006-008]",
     "~gpu0(01|1[0-2])": "gpu[001,010-012]",
     "gpu[0]": "gpu001",
-    "gpu[-1]": "gpu012",
     "gpu[0:3]": "gpu[001-004]",
-    "gpu[9:]": "gpu[010-012]",
     "racks[4:5],login1": "gpu[005-006],login1",
     "gpu0*[2:3]": "gpu[003-004]",
 }
@@ -56,12 +48,9 @@ LIKE_ANSIBLE = {
 OURS = {
     "gpu[001-003,012]": "gpu[001-003,012]",
     "gpu[001:003]": "gpu[001-003]",  # padded: names, although there is a group gpu
-    "gpu[001-003]:!gpu002": "gpu[001,003]",
     "gpu001 gpu002\nlogin1": "gpu[001-002],login1",
     "gpu,!gpu[005-999]": "gpu[001-004]",  # more names than there are may be taken away
     "login1,empty": "login1",
-    "gpu01[0-2]": "gpu[010-012]",
-    "gpu010,gpu001": "gpu[001,010]",
 }
 
 
@@ -83,9 +72,7 @@ def test_ansible_selects_the_same(read: Read, tmp_path: Path) -> None:
     ("pattern", "message"),
     [
         ("gpus", "no host or group is called 'gpus' - did you mean gpu"),
-        ("gpu0013", "no host or group is called 'gpu0013' - did you mean gpu"),
         ("gpu,!rack3", "no host or group is called 'rack3' - did you mean rack"),
-        ("gpu:&rakc1", "no host or group is called 'rakc1' - did you mean rack1"),
         ("dgx*", r"no host or group is called 'dgx\*'"),
         ("gpu[010-014]", r"not in the inventory: gpu\[013-014\]"),
         ("gpu[100-101]", r"no host or group is called 'gpu\[100-101\]'"),
@@ -93,7 +80,6 @@ def test_ansible_selects_the_same(read: Read, tmp_path: Path) -> None:
         ("~gpu(", "not a regular expression"),
         ("gpu[001-", "not closed"),
         ("empty", r"no node is left - the inventory has gpu\[001-012\],login1"),
-        ("rack1:&rack2", "no node is left"),
         ("x" * 70_000, "too long"),
     ],
 )
