@@ -116,10 +116,6 @@ SITES = {
 }
 
 
-def test_each_launcher_has_a_site():
-    assert {site.launcher for site in SITES.values()} == set(LAUNCHERS)
-
-
 def members(site: Site) -> list[GroupNode]:
     found = []
     for place, address in enumerate(site.addresses):
@@ -151,7 +147,8 @@ def test_the_command_line_of_a_site_is_word_for_word(name):
     assert line(SITES[name]) == file.read_text()
 
 
-def test_there_is_no_line_of_a_site_that_is_gone():
+def test_each_launcher_has_a_site_and_each_line_too():
+    assert {site.launcher for site in SITES.values()} == set(LAUNCHERS)
     assert {file.stem for file in GOLDEN.iterdir()} == set(SITES)
 
 
@@ -174,7 +171,6 @@ def settings(**expected: object):
 @pytest.mark.parametrize(
     ("version", "major"),
     [
-        ("mpirun (Open MPI) 4.1.4", 4),
         ("mpirun (Open MPI) 5.0.11", 5),
         ("mpirun.real (OpenRTE) 2.1.1", 2),
         ("prterun (Open MPI) 6.0.0a1", 6),
@@ -200,10 +196,8 @@ def test_hpc_x_is_told_where_it_is_unless_its_module_is_loaded():
     }
     loaded = told("launcher mpirun (Open MPI) 4.1.7", "prefix /opt/hpcx-v2.18/ompi")
     assert known(path, loaded, settings()).environment == ()
-    own = settings(nccl_env={"OPAL_PREFIX": "/elsewhere"})
-    assert dict(LAUNCHERS["mpirun"].known(path, told("launcher mpirun (Open MPI) 4.1.7"), own).environment)[
-        "OPAL_PREFIX"
-    ] == ("/elsewhere")
+    own = known(path, told("launcher mpirun (Open MPI) 4.1.7"), settings(nccl_env={"OPAL_PREFIX": "/elsewhere"}))
+    assert dict(own.environment)["OPAL_PREFIX"] == "/elsewhere"
 
 
 @pytest.mark.parametrize(
@@ -282,18 +276,13 @@ def test_what_a_site_sets_itself_is_not_set_twice(expected, gone):
     [
         ({"mpi_args": "mpirun --mca x y"}, "nodegate_mpi_args: 'mpirun' does not begin with '-'"),
         ({"mpi_args": "--mca x 'y"}, "nodegate_mpi_args: no closing quotation"),
-        ({"mpi_args": ["--host", "a"]}, "nodegate_mpi_args: --host is set by nodegate itself"),
-        ({"mpi_args": ["-np", "2"]}, "nodegate_mpi_args: -np is set by nodegate itself"),
         ({"mpi_args": ["-x", "A=1\n"]}, "is not one line of text"),
         ({"mpi_args": {"a": "b"}}, "nodegate_mpi_args must be a list of at most 64 words"),
-        ({"srun_args": "--nodelist=gpu99"}, "nodegate_srun_args: --nodelist=gpu99 is set by nodegate itself"),
-        ({"srun_args": "-n4"}, "nodegate_srun_args: -n4 is set by nodegate itself"),
         ({"srun_args": ["--overcommit", "--"]}, "nodegate_srun_args: -- is set by nodegate itself"),
         ({"srun": "partition"}, "nodegate_srun must map names to values"),
         ({"srun": {"partion": "gpu"}}, "nodegate_srun: unknown 'partion'"),
         ({"srun": {"partition": "gpu; reboot"}}, "nodegate_srun: partition: 'gpu; reboot' is not a name in Slurm"),
         ({"srun": {"account": "-x"}}, "nodegate_srun: account: '-x' is not a name in Slurm"),
-        ({"launch_network": "10.0.0.0/99"}, "nodegate_launch_network: '10.0.0.0/99' is neither"),
         ({"launch_network": "10.0.0.1"}, "nodegate_launch_network: '10.0.0.1' is neither"),
         ({"launch_network": ["eth0", "$(reboot)"]}, "nodegate_launch_network: '$(reboot)' is neither"),
         ({"nccl_cloud": "aws-p55"}, "nodegate_nccl_cloud: unknown 'aws-p55'"),
@@ -301,7 +290,6 @@ def test_what_a_site_sets_itself_is_not_set_twice(expected, gone):
         ({"nccl_env": {"NCCL_DEBUG_FILE": "/tmp/x"}}, "NCCL_DEBUG_FILE is set by nodegate itself"),
         ({"nccl_env": {"NCCL_IB_HCA": "a\nb"}}, "must be a number or one line of text"),
         ({"nccl_env": {"NCCL_IB_DISABLE": True}}, 'write "1", not true'),
-        ({"nccl_env": ["NCCL_IB_HCA"]}, "must map variables to values"),
         ({"nccl_env": "{"}, "must map variables to values"),
         ({"launcher": "mpiexec.hydra"}, "nodegate_launcher: 'mpiexec.hydra' is not supported"),
         ({"launcher": "srun", "hold": "slurm"}, "nodegate_hold: what holds the node keeps the jobs of srun out too"),
@@ -319,7 +307,7 @@ def test_what_cannot_be_a_setting_of_a_launch_is_refused_with_its_line(expected,
     [
         *(("srun_args", word) for word in ("-wgpu99", "-lwgpu99", "-N2", "-uN2", "-lQn4", "-w=gpu99", "-xgpu1", "-Z")),
         *(("srun_args", word) for word in ("--nodel=gpu99", "--nodelist", "--ntasks-p=2", "--exc=gpu1", "--tim=9")),
-        *(("mpi_args", word) for word in ("-Hgpu99", "--hostf=x", "--hos", "-n4", "-c8", "--np=4", "--app")),
+        *(("mpi_args", word) for word in ("-Hgpu99", "--hostf=x", "--host", "-np", "-n4", "-c8", "--np=4", "--app")),
     ],
 )
 def test_no_form_of_an_option_that_nodegate_sets_gets_through(variable, word):
@@ -352,13 +340,10 @@ def test_the_settings_of_a_cloud_may_all_be_set_and_have_a_source(cloud):
 
 
 def test_a_site_replaces_or_takes_away_single_settings_of_a_cloud():
-    found = settings(
-        nccl_cloud="aws-p5", nccl_env={"NCCL_BUFFSIZE": 4194304, "NCCL_TUNER_PLUGIN": "", "UCX_TLS": "tcp"}
-    )
-    assert found.environment["FI_PROVIDER"] == "efa"
-    assert found.environment["NCCL_BUFFSIZE"] == "4194304"
-    assert found.environment["UCX_TLS"] == "tcp"
-    assert "NCCL_TUNER_PLUGIN" not in found.environment
+    own = {"NCCL_BUFFSIZE": 4194304, "NCCL_TUNER_PLUGIN": "", "UCX_TLS": "tcp"}
+    found = settings(nccl_cloud="aws-p5", nccl_env=own).environment
+    assert (found["FI_PROVIDER"], found["NCCL_BUFFSIZE"], found["UCX_TLS"]) == ("efa", "4194304", "tcp")
+    assert "NCCL_TUNER_PLUGIN" not in found
 
 
 @pytest.mark.parametrize("name", ["UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "LD_LIBRARY_PATH", "CUDA_DEVICE_ORDER"])
@@ -366,9 +351,8 @@ def test_settings_beyond_nccl_are_allowed_and_said_in_the_conditions(name):
     nodes = members(replace(SITES["open-mpi-4"], expected={"nccl_env": {name: "x"}}))
     plan = plan_of(LAUNCH, pair("gpu01", "gpu02"), nodes)
     assert plan.launch.settings == f"{name}=x"
-    assert read(ProgramRun("all_reduce", plan=plan)).plan.settings == f"{name}=x"
-    output = table("all_reduce", 16, 380.0)
-    assert read(ProgramRun("all_reduce", stdout=output, plan=plan)).conditions["settings"] == f"{name}=x"
+    run = read(ProgramRun("all_reduce", stdout=table("all_reduce", 16, 380.0), plan=plan))
+    assert run.conditions["settings"] == f"{name}=x"
 
 
 def test_many_settings_are_told_apart_in_the_conditions_by_a_checksum():

@@ -163,16 +163,9 @@ def test_a_broken_connection_keeps_what_ran_before(tmp_path):
 @pytest.mark.parametrize(
     ("fault", "ending", "why"),
     [
-        ("lost", "faulty", "Invalid number of GPUs: 8 requested but only 7 were found"),
         ("cuda", "faulty", "uncorrectable ECC error encountered"),
-        ("nccl", "faulty", "unhandled cuda error (run with NCCL_DEBUG=INFO for details) / Cuda failure "),
         ("crash", "incomplete", "no row of 1073741824 bytes; no line 'Out of bounds values'; no line 'Avg bus"),
-        ("typo", "incomplete", "nccl-tests did not run: invalid option 'q'"),
         ("empty", "incomplete", "the output of nccl-tests is empty"),
-        ("reduced", "incomplete", "the largest size was reduced to 536875008 bytes for lack of memory; no row of"),
-        ("leftover", "incomplete", "exit code 139"),
-        ("lies", "incomplete", "536870912 bytes, out of place: algbw"),
-        ("wrong", "whole", ""),
         ("warned", "whole", ""),
     ],
 )
@@ -235,7 +228,6 @@ def with_links(change, gpus=range(8)):
     [
         (200.0, 512 << 20, 1 << 30),  # four GPUs joined directly
         (5.0, 64 << 20, 128 << 20),  # pairs with bridges: between them it goes by PCIe
-        (0.3, 64 << 20, 64 << 20),
     ],
 )
 def test_the_sizes_of_bridged_cards_are_chosen_by_the_speed_of_the_first(tmp_path, busbw, least, judged):

@@ -49,11 +49,7 @@ MEMORY = ("memory.device_gb_per_s", "GB/s", {"path": "ce", "counted": "both"})
         ("hgx-h100-8", BF16, "ptx", 120.0, Verdict.FAIL, "derived: 30 % of the peak of hgx-h100-8.yaml"),
         ("hgx-h100-8", BF16, "ptx", 450.0, Verdict.PASS, ""),
         ("hgx-h100-8", BF16, "cublas", 70641.0, Verdict.ERROR, "more than the 989 TFLOPS that are possible"),
-        ("hgx-h100-4", BF16, "cublas", 70641.0, Verdict.ERROR, "more than the 989 TFLOPS that are possible"),
         ("hgx-h200-8", MEMORY, "ce", 1000.0, Verdict.FAIL, "at least"),
-        ("hgx-h200-4", MEMORY, "ce", 1000.0, Verdict.FAIL, "at least"),
-        ("hgx-b200-8", MEMORY, "ce", 1000.0, Verdict.FAIL, "at least"),
-        ("h100-nvl", MEMORY, "ce", 1000.0, Verdict.FAIL, "at least"),
         ("gb200-tray", MEMORY, "ce", 1000.0, Verdict.FAIL, "at least"),
     ],
 )
@@ -75,25 +71,20 @@ def test_memory_slow_for_kernels(platform: str, kernel: str) -> None:
     assert isinstance(entry, Entry)
     assert entry.peak
     slow = found(platform, name, min(1000.0, 0.7 * entry.peak), "GB/s", path="kernel")
-    assert slow.verdict is Verdict.FAIL
     assert slow.limit is not None
-    assert slow.limit.kind.is_absolute
+    assert (slow.verdict, slow.limit.kind.is_absolute) == (Verdict.FAIL, True)
     assert entry.peak / 2 < float(str(slow.limit.value)) < entry.peak
-    good = found(platform, name, 0.9 * entry.peak, "GB/s", path="kernel")
-    assert good.verdict is Verdict.PASS
-    odd = found(platform, name, 1.01 * entry.peak, "GB/s", path="kernel")
-    assert odd.verdict is Verdict.ERROR
+    assert found(platform, name, 0.9 * entry.peak, "GB/s", path="kernel").verdict is Verdict.PASS
+    assert found(platform, name, 1.01 * entry.peak, "GB/s", path="kernel").verdict is Verdict.ERROR
 
 
 # Public figures of good GPUs, by kernels of others: te42kyfo/gpu-benches, NVIDIA/cuda-samples issue 366
 GOOD = (
     ("hgx-a100-40gb-8", "read", 1490.0),
-    ("hgx-a100-40gb-8", "copy", 1381.0),
     ("hgx-a100-40gb-8", "triad", 1360.0),
     ("hgx-a100-80gb-8", "triad", 1759.0),
     ("h100-pcie", "triad", 1832.0),
     ("l40s", "read", 844.0),
-    ("l40s", "triad", 768.0),
     ("l40s", "copy", 770.0),
     ("hgx-h20-8", "copy", 3300.0),
     ("hgx-h200-8", "copy", 4300.0),

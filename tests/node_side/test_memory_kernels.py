@@ -132,8 +132,6 @@ def test_a_check_of_what_triad_made() -> None:
     words[: 4 * QUADS] = expected(kernels.TRIAD, HIGH, SEED, OTHER)
     launch(kernels.name("check", kernels.TRIAD), memory, HIGH, SEED, OTHER)
     assert words[FOUND // 4] == 0
-    sums = [operands.word(each, SEED) + 3 * operands.word(each, OTHER) for each in range(4)]
-    assert [word(kernels.TRIAD, each, SEED, OTHER) for each in range(4)] == [each & FLIP for each in sums]
 
 
 def test_wrong_words_are_counted_and_kept_with_number_and_both_values() -> None:

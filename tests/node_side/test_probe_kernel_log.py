@@ -22,7 +22,6 @@ INTERESTING = (
     "NVRM: GPU 0000:9b:00.0: GPU has fallen off the bus.",
     "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
     "mlx5_core 0000:9c:00.0: 252.056 Gb/s available PCIe bandwidth, limited by 32.0 GT/s PCIe x8 link at 0000:97:01.0",
-    "mlx5_core 0000:3b:00.0 ib0: Link down",
     "pcieport 0000:00:01.0: AER: Corrected error received: 0000:1b:00.0",
     "Out of memory: Killed process 1234 (python) total-vm:1kB",
     "INFO: task nvidia-smi:991 blocked for more than 120 seconds.",
@@ -40,9 +39,7 @@ INTERESTING = (
     "mpt3sas_cm0: fault_state(0x5854)!",
     "ice 0000:b1:00.0: Failed to set up the link, error -5",
     "NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062)",
-    "NVRM: nvCheckOkFailedNoLog: Check failed: GPU lost from the bus [NV_ERR_GPU_IS_LOST] (0x0000000F)",
     "mlx5_core 0000:5c:00.0: mlx5_load_one:1404:(pid 902): handle_hca_cap failed",
-    "acme_driver: probe of 0000:5c:00.0 failed with error -22",
     "acme 0000:5c:00.0: the mailbox timed out",
 )
 DULL = (
@@ -50,7 +47,6 @@ DULL = (
     "iommu: Default domain type: Translated",
     "Speculative Return Stack Overflow: IBPB-extending microcode not applied!",
     "thermal_sys: Registered thermal governor 'step_wise'",
-    "usb 1-1: new high-speed USB device number 2 using xhci_hcd",
     "audit: type=1400 audit(1763712900.1:12): apparmor=STATUS",
 )
 
@@ -251,7 +247,7 @@ def test_a_journal_that_does_not_tell_levels_in_time_says_so(tree: NodeTree) -> 
     assert (log["lines"], log["levels"]) == (lines[:1], False)
 
 
-@pytest.mark.parametrize(("priority", "sent"), [(4, True), (3, True), (28, True), (5, False), (6, False), (30, False)])
+@pytest.mark.parametrize(("priority", "sent"), [(4, True), (28, True), (5, False), (30, False)])
 def test_a_warning_of_an_unknown_driver_arrives_from_the_ring(tree: NodeTree, priority: int, sent: bool) -> None:
     tree.file("/dev/kmsg", f"6,1,1,-;booted\n{priority},2,5000000,-;{UNKNOWN}\n")
     log = log_of(tree)

@@ -174,18 +174,10 @@ def test_a_driver_that_knows_only_the_second_fabric_structure_is_asked_with_it(g
     assert fabric["health_summary"]["why"] == "missing"
 
 
-@pytest.mark.parametrize(
-    ("code", "why"),
-    [
-        (3, "not supported"),
-        (4, "denied"),
-        (10, "timeout"),
-        (13, "missing"),
-        (15, "lost"),
-        (16, "lost"),
-        (999, "failed"),
-    ],
-)
+WHY = {3: "not supported", 4: "denied", 10: "timeout", 13: "missing", 15: "lost", 16: "lost", 999: "failed"}
+
+
+@pytest.mark.parametrize(("code", "why"), WHY.items())
 def test_each_nvml_error_has_its_reason_and_keeps_its_number(gpus: Callable[..., Any], code: int, why: str) -> None:
     reading = gpus(healthy_h100(1).error("nvmlDeviceGetSerial", code, gpu=0))[0]["serial"]
     assert (reading["why"], reading["nvml"]) == (why, code)
@@ -206,14 +198,10 @@ def test_links_by_older_counters_and_a_gpu_without_nvlink(gpus: Callable[..., An
     assert without["nvlinks"]["why"] == "not supported"
 
 
-@pytest.mark.parametrize(("code", "text"), [(9, "Driver Not Loaded"), (18, "version mismatch")])
-def test_an_nvml_that_does_not_start_fails_with_its_own_words(
-    probe: Probe, tmp_path: Path, code: int, text: str
-) -> None:
-    ran = probe(healthy_h100().error("nvmlInit", code), root=tmp_path / "without-programs")
-    assert ran.section("nvml")["why"] == "failed"
-    assert ran.section("nvml")["nvml"] == code
-    assert text in ran.section("nvml")["detail"]
+def test_an_nvml_that_does_not_start_fails_with_its_own_words(probe: Probe, tmp_path: Path) -> None:
+    ran = probe(healthy_h100().error("nvmlInit", 9), root=tmp_path / "without-programs")
+    assert (ran.section("nvml")["why"], ran.section("nvml")["nvml"]) == ("failed", 9)
+    assert "Driver Not Loaded" in ran.section("nvml")["detail"]
     assert ran.section("nvidia_smi")["why"] == "missing"  # it was asked for as the second source
 
 

@@ -97,6 +97,11 @@ def test_a_list_that_is_none_names_no_cpu(written: str) -> None:
     assert seats.cpus_in(written) == set()
 
 
+def test_a_list_of_cpus_is_read_and_bounded() -> None:
+    assert seats.cpus_in("0-2,8") == {0, 1, 2, 8}
+    assert seats.cpus_in("0-99999") == set(range(8193))
+
+
 def test_a_process_starts_on_its_cpus_and_ours_are_as_before() -> None:
     before = os.sched_getaffinity(0)
     one = {max(before)}
@@ -123,9 +128,5 @@ def test_cpus_that_the_kernel_refuses_are_said_and_the_program_runs() -> None:
     seat = seats.Seat({8000}, "NUMA node 0")
     with seats.taken(seat):
         assert subprocess.run(["true"], check=False).returncode == 0
-    assert seat.line() == {
-        "near": "",
-        "asked": "",
-        "found": "",
-        "why": "the CPUs near its NIC (8000) are refused: Invalid argument",
-    }
+    why = "the CPUs near its NIC (8000) are refused: Invalid argument"
+    assert seat.line() == {"near": "", "asked": "", "found": "", "why": why}
