@@ -26,7 +26,7 @@ from nodegate.measure.rdma.perftest_runner import Program
 from nodegate.measure.rdma.result import BOTH_AT_ONCE, RdmaBandwidth, doubtful, parse
 from nodegate.node import Node
 from nodegate.records.finding import Limit
-from nodegate.records.program_run import Attempt, LinkPlan, Plan, ProgramRun, Role
+from nodegate.records.program_run import Attempt, ProgramRun, Role
 
 WRITE, READ = "rdma.write_gbps", "rdma.read_gbps"
 
@@ -84,14 +84,8 @@ def test_every_rail_has_its_numbers_on_both_ends(made):
         assert value(node, "rdma.read_latency_us", "mlx5_1") == 2.75
         assert {(run.link.peer, run.trouble) for run in node.runs} == {(partner, None)}
         assert node.partners == 1
-        assert node.named(WRITE)[0].conditions == {
-            "tool": "ib_write_bw",
-            "tool_version": "6.24",
-            "size_bytes": "1048576",
-            "qps": "4",
-            "memory": "host",
-            "path": "between",
-        }
+        conditions = {"tool": "ib_write_bw", "tool_version": "6.24", "size_bytes": "1048576", "qps": "4"}
+        assert node.named(WRITE)[0].conditions == conditions | {"memory": "host", "path": "between"}
 
 
 @pytest.mark.usefixtures("two_sockets")
@@ -182,8 +176,7 @@ def test_a_node_that_is_lost_in_mid_run_takes_no_other_with_it(made):
 
     found = {name: parse([runs]) for name, runs in rdma.measure(targets, Losing()).items()}
     assert value(found["gpu01"], WRITE) == value(found["gpu03"], WRITE) == 195.5
-    assert found["gpu02"].named(WRITE) == ()
-    assert {run.trouble.kind for run in found["gpu02"].of(WRITE)} == {"setup"}
+    assert {(run.value, run.trouble.kind) for run in found["gpu02"].of(WRITE)} == {(None, "setup")}
     assert "the session is closed" in found["gpu02"].of(WRITE)[0].trouble.said
 
 
@@ -278,10 +271,8 @@ def test_a_roce_rail_without_a_gid_is_left_out_and_named(made):
 
 def test_gids_that_the_probe_left_out_are_read_from_the_node():
     written = (
-        "mlx5_0/ports/1/gids/0:fe80:0000:0000:0000:b8ce:f603:00ab:cdef\n"
         "mlx5_0/ports/1/gids/40:0000:0000:0000:0000:0000:ffff:0a1e:0002\n"
         "mlx5_0/ports/1/gids/41:0000:0000:0000:0000:0000:ffff:0a1e:0002\n"
-        "mlx5_0/ports/1/gid_attrs/types/0:IB/RoCE v1\n"
         "mlx5_0/ports/1/gid_attrs/types/40:IB/RoCE v1\n"
         "mlx5_0/ports/1/gid_attrs/types/41:RoCE v2\n"
         "something else\n"
@@ -370,27 +361,22 @@ def test_a_port_that_somebody_else_listens_on_is_not_taken_for_ours(made):
     assert "Couldn't listen to port" in client.cannot
 
 
+def of_a_row(numbers: str, stderr: str = "") -> Attempt:
+    head = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+    ran = link("ib_write_bw", "mlx5_0", "b", text=f"{head} 65536      1409           {numbers}\n", stderr=stderr)
+    return of_one_rail(ran)
+
+
 @pytest.mark.parametrize("average", ["-5.13", "-0.000001", "0.00"])
 def test_an_average_that_no_rail_can_have_is_no_value_of_a_slow_rail(average: str) -> None:
     """A counter of perftest wraps in runs of hours, and its average is below zero."""
-    written = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
-    written += f" 65536      1804502528     0.00               {average}              -0.009786\n"
-    plan = Plan(link=LinkPlan("b", "mlx5_0", device="mlx5_0", round="1"))
-    (run,) = parse(
-        [of_one_rail(ProgramRun("ib_write_bw", ("ib_write_bw",), stdout=written, exit_code=0, plan=plan))]
-    ).runs
-    assert run.value is None
-    assert run.trouble is not None
-    assert run.trouble.kind == "number"
+    (run,) = parse([of_a_row(f"0.00               {average}              -0.009786")]).runs
+    assert (run.value, run.trouble and run.trouble.kind) == (None, "number")
 
 
 def test_a_row_of_zeros_names_perftests_failed_clock_and_is_looked_at_again() -> None:
-    zeros = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
-    zeros += " 65536      1409           0.000000            0.000000            0.000000\n"
-    plan = Plan(link=LinkPlan("b", "mlx5_0", device="mlx5_0", round="1"))
-    said = "Correlation coefficient r^2: 0.89274 < 0.9\n"
-    ran = ProgramRun("ib_write_bw", ("ib_write_bw",), stdout=zeros, stderr=said, exit_code=0, plan=plan)
-    (run,) = parse([of_one_rail(ran)]).runs
+    attempt = of_a_row("0.000000  0.000000  0.000000", "Correlation coefficient r^2: 0.89274 < 0.9\n")
+    (run,) = parse([attempt]).runs
     assert run.trouble is not None
     assert "its measurement of the CPU clock failed (Correlation coefficient r^2: 0.89274 < 0.9)" in run.trouble.said
-    assert doubtful([of_one_rail(ran)])
+    assert doubtful([attempt])
