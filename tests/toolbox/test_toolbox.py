@@ -117,18 +117,14 @@ def test_with_become_root_is_asked_for_what_the_login_cannot_run(session: Sessio
     node = replace(node, connection=replace(node.connection, become=True))
     box = Toolbox(Noted(session), node)  # type: ignore[arg-type]
     assert box.has(["gpu_burn", "nvbandwidth"]) == {"gpu_burn"}
-    assert [as_root for as_root, _ in asked] == [False, True]
-    assert "gpu_burn" in asked[0][1]
-    assert "gpu_burn" not in asked[1][1]
+    assert [(as_root, "gpu_burn" in names) for as_root, names in asked] == [(False, True), (True, False)]
     assert "nvbandwidth" in asked[1][1]
 
 
 def test_a_tool_that_is_nowhere_is_told_with_the_way_to_get_it(session: Session) -> None:
     with pytest.raises(CannotMeasure, match="gpu01: no nvbandwidth was found") as said:
         toolbox(session).find("nvbandwidth")
-    assert "github.com/NVIDIA/nvbandwidth" in said.value.next_step
-    assert "--tools" in said.value.next_step
-    assert "nodegate_image" in said.value.next_step
+    assert all(word in said.value.next_step for word in ("github.com/NVIDIA/nvbandwidth", "--tools", "nodegate_image"))
 
 
 def test_a_program_that_may_not_be_run_is_named(session: Session, tmp_path: Path) -> None:
@@ -237,10 +233,7 @@ def test_a_broken_connection_is_never_a_missing_tool(session: Session) -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        b"",
-        b"nonsense",
-        b"[]",
-        b'{"path": "", "found": []}',
+        *(b"", b"nonsense", b"[]", b'{"path": "", "found": []}'),
         b'{"path": "", "found": {"gpu_burn": [{"path": "relative"}]}}',
         b'{"path": "", "found": {"gpu_burn": [{"path": "/x\\n", "origin": "", "wrong": "", "missing": [], "mpi": 1}]}}',
         b"[" * 100_000,
@@ -258,12 +251,9 @@ def test_an_answer_in_no_form_is_told(answer: bytes) -> None:
         ({"tools": {"gpu-burn": "/opt/gpu_burn"}}, "unknown tool 'gpu-burn'.*did you mean gpu_burn"),
         ({"tools": {"gpu_burn": "bin/gpu_burn"}}, "'bin/gpu_burn' is not an absolute path"),
         ({"tool_paths": ["/opt", "tools"]}, "nodegate_tool_paths: 'tools' is not an absolute path"),
-        ({"tool_paths": 3}, "nodegate_tool_paths must be a list"),
         ({"image": "nvcr.io/nvidia/pytorch"}, "does not name a container runtime"),
         ({"image": "docker://--privileged"}, "'--privileged' is not a valid image for docker"),
-        ({"image": "docker://a; reboot"}, "is not a valid image for docker"),
         ({"image": "apptainer://relative.sif"}, "is not a valid image for apptainer"),
-        ({"image": "rkt://x"}, "does not name a container runtime"),
         ({"cublas": "cuda/lib64"}, "nodegate_cublas: 'cuda/lib64' is not an absolute path.*none for"),
         ({"cublas": ["/opt"]}, "nodegate_cublas: .* is not an absolute path"),
     ],
@@ -402,22 +392,4 @@ def test_a_container_ends_when_its_client_is_killed(session: Session, engine: Pa
     client = next(pid for pid in children_of(process.pid) if pid in running(container_engine.IMAGE))
     tell({"keep": [process.pid], "client": [client], "both": [client, process.pid]}[victim], signal.SIGKILL)
     process.wait()
-    assert wait_until(lambda: not running(seconds))
-
-
-CONTROLLER = """
-import json, sys
-from nodegate.node import Connection, Node
-from nodegate.transport import Options, connect
-session = connect(Node("gpu01", Connection(transport="local", python=sys.argv[1])), Options())
-session.run(json.loads(sys.argv[2]), timeout_s=120)
-"""
-
-
-def test_a_killed_controller_leaves_no_container(engine: Path) -> None:
-    seconds, argv = stubborn(engine)
-    controller = subprocess.Popen([sys.executable, "-c", CONTROLLER, NODE_PYTHON, json.dumps(argv)])
-    assert wait_until(lambda: len(running(seconds)) >= 3)
-    controller.kill()
-    controller.wait()
     assert wait_until(lambda: not running(seconds))

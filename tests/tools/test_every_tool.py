@@ -29,24 +29,12 @@ def using(tool: str, text: str) -> bool:
 NAMES = sorted(file.stem for file in TOOLS.glob("*.py") if parsers(file))
 
 
-def test_the_tools_are_found() -> None:
-    assert {"gpu_burn", "nccl_tests", "nvbandwidth", "nvidia_smi", "perftest"} <= set(NAMES)
-
-
 @pytest.mark.parametrize("tool", NAMES)
-def test_a_parser_has_recordings(tool: str) -> None:
+def test_a_parser_has_recordings_a_fuzz_target_and_something_that_uses_it(tool: str) -> None:
     folder = FOLDER / tool
     assert folder.is_dir(), f"record what {tool} prints in {folder.relative_to(ROOT)}"
     assert len(list(folder.iterdir())) >= 2, f"{folder.relative_to(ROOT)}: healthy and faulty at the least"
-
-
-@pytest.mark.parametrize("tool", NAMES)
-def test_a_parser_is_a_fuzz_target(tool: str) -> None:
     assert using(tool, (ROOT / "fuzz" / "tool_targets.py").read_text("utf-8"))
-
-
-@pytest.mark.parametrize("tool", NAMES)
-def test_a_parser_is_used(tool: str) -> None:
     files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "checks").glob("*.py")]
     texts = (file.read_text("utf-8") for file in files if file.parent != TOOLS)
     assert any(using(tool, text) for text in texts if "nodegate.tools" in text)

@@ -155,25 +155,6 @@ def test_a_jump_host_with_an_unknown_key(site: Site, tmp_path: Path) -> None:
     assert "is not known" in error.reason
 
 
-RELAY = """
-import os, socket, sys, threading
-server = socket.create_connection((sys.argv[1], int(sys.argv[2])))
-def up():
-    for data in iter(lambda: os.read(0, 65536), b""):
-        server.sendall(data)
-threading.Thread(target=up, daemon=True).start()
-for data in iter(lambda: server.recv(65536), b""):
-    os.write(1, data)
-"""
-
-
-def test_a_proxy_command(site: Site) -> None:
-    options = site.write()
-    (site.folder / "relay.py").write_text(RELAY)
-    command = f"{NODE_PYTHON} {site.folder}/relay.py %h %p"
-    assert says_hello(site.node(ssh_args=("-o", f"ProxyCommand={command}")), options) == b"hello\n"
-
-
 def test_include_match_and_aliases(site: Site, tmp_path: Path) -> None:
     fleet = site.nodes
     (tmp_path / "nodes.conf").write_text(
