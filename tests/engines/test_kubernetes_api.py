@@ -55,20 +55,15 @@ def test_an_answer_that_is_none(  # noqa: PLR0917 - a row
     assert "secret" not in str(refused.value)
 
 
+GONE, NOT_EXEC = b'{"message": "pods gone"}', b'{"message": "u cannot create resource \\"pods/exec\\" in"}'
+
+
 @pytest.mark.parametrize(
     ("answers", "asked", "said"),
     [
-        (
-            [(429, {"Retry-After": "1"}, b""), (429, {}, b""), (404, {}, b'{"message": "pods gone"}')],
-            3,
-            "have it: pods",
-        ),
+        ([(429, {"Retry-After": "1"}, b""), (429, {}, b""), (404, {}, GONE)], 3, "have it: pods"),
         ([(429, {"Retry-After": "31"}, b"")], 1, "the API server is overloaded and asks to be left alone"),
-        (
-            [(403, {}, b'{"message": "u cannot create resource \\"pods/exec\\" in"}')],
-            1,
-            "not allowed: create pods/exec",
-        ),
+        ([(403, {}, NOT_EXEC)], 1, "not allowed: create pods/exec"),
         ([(200, {}, b"{}")], 1, "no WebSocket: HTTP status 200"),
         ([(500, {}, b"dial tcp: i/o timeout")], 1, "HTTP status 500"),
     ],
@@ -100,11 +95,7 @@ def test_a_kubeconfig_that_is_none(tmp_path: Path, text: str) -> None:
 
 def test_without_the_client_it_says_what_to_install() -> None:
     script = "import sys; sys.modules['kubernetes'] = None; from nodegate.cli import main; main(sys.argv[1:])"
-    done = subprocess.run(
-        [sys.executable, "-c", script, "doctor", "--inventory", "kubernetes:"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-c", script, "doctor", "--inventory", "kubernetes:"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stderr.startswith("nodegate: Kubernetes needs its Python client")
     assert done.stderr.endswith(" - pip install 'nodegate[kubernetes]'\n")

@@ -150,6 +150,9 @@ def test_a_long_file_is_one_line(here: Path) -> None:
     assert note.endswith(", and 488 more")
 
 
+NOT_SUDO = "[privilege_escalation]\nbecome = 1\nbecome_method = su"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -157,12 +160,8 @@ def test_a_long_file_is_one_line(here: Path) -> None:
         ("[defaults]\nremote_user = -x\n", "ansible.cfg:2: defaults.remote_user: '-x' looks like an option"),
         ("[ssh_connection]\nssh_args = 'open\n", "ansible.cfg:2: ssh_connection.ssh_args: no closing quotation"),
         ("[defaults]\nhost_key_checking: perhaps", "ansible.cfg:2: defaults.host_key_checking: 'perhaps' is not true"),
-        (
-            "[privilege_escalation]\nbecome = 1\nbecome_method = su",
-            "ansible.cfg:3: privilege_escalation.become_method: 'su': only sudo is supported",
-        ),
+        (NOT_SUDO, "ansible.cfg:3: privilege_escalation.become_method: 'su': only sudo is supported"),
         ("remote_user = ops\n", "ansible.cfg: cannot be read as a configuration file: "),
-        ("[defaults]\nforks=1\nforks=2\n", "ansible.cfg: cannot be read as a configuration file: "),
         ("[defaults\n", "ansible.cfg: cannot be read as a configuration file: "),
     ],
 )

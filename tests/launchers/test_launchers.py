@@ -1,7 +1,6 @@
 """Every launcher has what the others ask of it."""
 
 import re
-from typing import get_type_hints
 
 import pytest
 
@@ -9,12 +8,6 @@ from nodegate.launchers import LAUNCHERS, name_of
 from nodegate.launchers.launcher import Launcher
 from nodegate.measure.groups.launch import RANK
 from nodegate.toolbox.tool_list import NAMES, how_to_get
-
-
-@pytest.mark.parametrize("launcher", LAUNCHERS.values(), ids=LAUNCHERS)
-def test_a_launcher_has_every_member(launcher: type[Launcher]) -> None:
-    members = {*get_type_hints(Launcher, include_extras=True), "known", "start", "for_ranks"}
-    assert sorted(member for member in members if not hasattr(launcher, member)) == []
 
 
 def test_names_are_told_apart() -> None:

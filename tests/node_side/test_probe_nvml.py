@@ -39,21 +39,6 @@ def readings_in(value: object) -> list[dict[str, Any]]:
     return [found for entry in value for found in readings_in(entry)] if isinstance(value, list) else []
 
 
-def test_a_healthy_node_is_read_completely(probe: Probe) -> None:
-    data = probe(healthy_h100()).data("nvml")
-    assert (data["driver_version"], data["cuda_driver_version"]) == ("550.163.01", 12040)
-    assert data["count"] == len(data["gpus"]) == 8
-    assert data["library"].endswith("libnvidia-ml.so.1")
-    assert "incomplete" not in data
-    # Hopper retires no pages, its NVLinks are older, and this one does not tell its memory's limit
-    absent = ("memory_temperature_limit_c", "retired_pages", "retired_pending", "nvlink5")
-    for index, gpu in enumerate(data["gpus"]):
-        assert gpu["index"] == index
-        assert set(gpu) == {"index", *READINGS}
-        assert readings_in(gpu) == [gpu[key] for key in absent]
-        assert gpu["retired_pages"]["why"] == "not supported"
-
-
 def test_the_peer_access_of_each_two_gpus_is_read(probe: Probe) -> None:
     scenario = healthy_h100(4).set(1, "p2p.3.1", 4)
     expected = [[first, second, 0, 0] for second in range(4) for first in range(second)]

@@ -37,14 +37,12 @@ class NcclFleet:
         launcher="mpirun",
         launch=None,
         durations=NIGHTLY,
-        racks=None,
         expected=None,
         **more,
     ):
         self.fleet = Fleet(folder, count, name="gpu")
-        self.here = False  # reached without sshd: where no rank is started
         self.folder, self.durations, self.gpus = folder / "tools", durations, gpus
-        self.racks, self.expected, self.launcher = racks or {}, expected or {}, launcher
+        self.expected, self.launcher = expected or {}, launcher
         self.folder.mkdir()
         self.without: dict[str, tuple[str, ...]] = {}
         for name in COLLECTIVES:
@@ -62,13 +60,10 @@ class NcclFleet:
 
     @contextlib.contextmanager
     def targets(self):
-        with contextlib.nullcontext() if self.here else self.fleet, contextlib.ExitStack() as stack:
+        with self.fleet, contextlib.ExitStack() as stack:
             found = []
             for node in self.fleet.nodes:
-                rack = {"rack": self.racks[node.name]} if node.name in self.racks else {}
-                transport = "local" if self.here else "ssh"
-                connection = replace(node.connection, transport=transport)
-                known = replace(node, connection=connection, expected={**rack, **self.expected})
+                known = replace(node, expected=self.expected)
                 session = stack.enter_context(contextlib.closing(connect(known, Options())))
                 tools = ToolFolder(self.folder, self.without.get(node.name, ()))
                 found.append(Target(known, session, facts(self.gpus), tools, self.durations))

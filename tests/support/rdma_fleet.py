@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -55,7 +54,6 @@ class RdmaFleet:
     folder: Path
     names: tuple[str, ...] = ("gpu01", "gpu02")
     rails: int = 2
-    machine: Callable[[str], Machine] = Machine.pcie_l40s
     durations: Durations = LENGTH
     version: str = "25.01"
     cuda: bool = False
@@ -67,7 +65,7 @@ class RdmaFleet:
 
     def __post_init__(self):
         for name in self.names:
-            self.machines[name] = machine = self.machine(name)
+            self.machines[name] = machine = Machine.pcie_l40s(name)
             for adapter in list(machine.sections["infiniband"])[self.rails :]:
                 del machine.sections["infiniband"][adapter]
 

@@ -153,10 +153,6 @@ def test_every_beginning_of_an_output_is_an_error_or_has_gaps(cut):
 
 # Real outputs
 
-_SIZES = {"8G": 8 * GIB, "16G": 16 * GIB}
-_VALUE = re.compile(r"(?:oop)?@(\d+G?)(?:=| oop=)([\d.]+) ip=([\d.]+)")
-_FIRST_AND_LAST = re.compile(r"first row ([\d.]+) \(size (\d+)\); last ([\d.]+) \((\d+)\)")
-
 
 def real_outputs() -> list[dict[str, str]]:
     try:
@@ -199,18 +195,8 @@ def test_a_real_output_says_what_its_index_says(row):
         assert said == "incomplete"
         said = "healthy"
     assert said == told_by(truth)
-    if test is None:
-        return
-    for size, out_of_place, in_place in _VALUE.findall(truth):
-        found = test.row(_SIZES.get(size) or int(size))
-        assert found is not None
-        values = found.out_of_place.busbw_gb_per_s, found.in_place.busbw_gb_per_s
-        assert values == (float(out_of_place), float(in_place))
-    for first, size, last, last_size in _FIRST_AND_LAST.findall(truth):
-        rows = test.rows[0], test.rows[-1]
-        assert [each.size_bytes for each in rows] == [int(size), int(last_size)]
-        assert [each.out_of_place.busbw_gb_per_s for each in rows] == [float(first), float(last)]
-    if average := re.search(r"avg=([\d.]+)", truth):
+    average = re.search(r"avg=([\d.]+)", truth)
+    if test is not None and average:
         assert test.average_gb_per_s == float(average[1])
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -65,11 +64,3 @@ def test_a_server_that_talks_without_end_before_the_login_is_left(
     error = refusal(changed(node, transport="ssh-binary", retries=0))
     assert error.kind == "dropped"
     assert "printed more than 1048576 bytes" in error.reason
-
-
-def test_a_server_that_turns_us_away_is_tried_again(tmp_path: Path) -> None:
-    with Fleet(tmp_path, MaxStartups="1:30:6") as fleet, ThreadPoolExecutor(6) as pool:
-        node = changed(fleet.nodes[0], transport="ssh-binary", retries=6)
-        for session in pool.map(lambda _: connect(node, Options()), range(6)):
-            session.close()
-        assert fleet.connections() == 6
