@@ -1,4 +1,4 @@
-"""What sites have and hand over as an inventory: outputs of Slurm and kubectl, /etc/hosts, hosts that are no nodes."""
+"""What sites have and hand over as an inventory: outputs of Slurm and kubectl, /etc/hosts, hosts that are no nodes; and our examples."""
 
 import io
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nodegate.errors import UsageError
+from nodegate.files.paths import INVENTORY, suite_folder
 from nodegate.inventory import inventory
 from nodegate.inventory.inventory import Inventory
 from nodegate.run.prepare import prepare
@@ -160,3 +161,23 @@ def test_each_of_them_is_refused_where_it_is_selected(
         prepare(Settings(inventory=("hosts.yml",), nodes=name))
     assert str(refused.value).startswith("hosts.yml:")
     assert name.split(",", maxsplit=1)[0].rstrip("*") in str(refused.value)
+
+
+EXAMPLES = sorted(suite_folder(INVENTORY).glob("example.*"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.name)
+def test_an_example_is_read_as_the_run_reads_it(example: Path) -> None:
+    prepared = prepare(Settings(inventory=(str(example),)))
+    nodes = prepared.judging.nodes
+    assert len(nodes) == 129
+    assert (nodes["gpu004"].rack, nodes["gpu130"].expected["serial"]) == ("r1", "0123456")
+    assert {node.platform for node in nodes.values()} == {"hgx-h100-8"}
+    assert prepared.notes == ()
+
+
+def test_both_examples_say_the_same() -> None:
+    yaml, ini = (prepare(Settings(inventory=(str(file),))).judging.nodes for file in reversed(EXAMPLES))
+    assert {name: (node.connection, node.expected, node.groups) for name, node in yaml.items()} == {
+        name: (node.connection, node.expected, node.groups) for name, node in ini.items()
+    }

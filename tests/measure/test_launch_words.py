@@ -157,9 +157,6 @@ def test_the_words_for_a_thousand_nodes_fit_a_command_line():
     assert max(map(len, words(LAUNCH, nodes, nodes[0].launcher, "m"))) < 128 << 10
 
 
-# The launcher, by what it says
-
-
 def told(*lines: str) -> Mapping[str, Sequence[str]]:
     return heard("\n".join(lines).encode())
 
@@ -225,9 +222,6 @@ def test_slurm_without_any_type_of_mpi_starts_nothing():
     assert "nodegate_launcher: mpirun" in refused.value.next_step
 
 
-# The network
-
-
 def test_an_address_is_found_on_its_interface():
     said = told("address lo 127.0.0.1/8", "address eth0.7@eth0 10.0.0.5/24", "address eth1 2001:db8::5/64")
     assert door("10.0.0.5", said) == Door("eth0.7", "10.0.0.0/24")
@@ -266,9 +260,6 @@ def test_what_a_site_sets_itself_is_not_set_twice(expected, gone):
     text = line(replace(site, expected=expected))
     assert f"--mca {gone}" not in text
     assert f"--mca {gone}" in line(site)
-
-
-# The inventory
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,6 @@ from nodegate.measure.measurement import Inapplicable
 from nodegate.measure.program_run import not_begun
 from nodegate.records.program_run import Attempt, LaunchPlan, Plan, ProgramRun
 
-# Bisection
-
 
 def simulated(count, is_bad):
     """Bisection of a whole fleet in which a group is bad if `is_bad` says so of its nodes."""
@@ -51,9 +49,6 @@ def test_the_search_ends_with_its_time():
     assert found.undecided == [("a", "b", "c", "d")]
 
 
-# Groups
-
-
 def test_groups_of_a_fleet():
     names = [f"n{number}" for number in range(5)]
     assert [group.nodes for group in plan.pairs(names)] == [("n0", "n1"), ("n2", "n3"), ("n3", "n4")]
@@ -70,9 +65,6 @@ def test_no_node_is_in_two_launches_at_once():
     for wave in plan.waves([*plan.pairs(names), *plan.fleet(names)]):
         nodes = [name for group in wave for name in group.nodes]
         assert len(nodes) == len(set(nodes))
-
-
-# Words and texts
 
 
 TWO = table("all_reduce", 2, 380.0)
@@ -146,9 +138,6 @@ def test_nothing_at_all_is_a_reason_and_no_result():
         parse([not_begun(CannotMeasure("the connection broke", next_step="see sshd"))])
     with pytest.raises(CannotMeasure, match="nothing was launched"):
         parse([Attempt()])
-
-
-# As a measurement
 
 
 def test_it_rests_on_checks_that_there_are_and_that_need_no_load():

@@ -30,9 +30,6 @@ def kinds(found, name):
     return {(run.plan.kind, run.plan.group) for run in found[name].runs}
 
 
-# Pairs, racks, the fleet
-
-
 def test_at_night_each_node_is_measured_with_its_neighbour(tmp_path):
     fleet = NcclFleet(tmp_path, 3)
     found = fleet.measure()
@@ -74,9 +71,6 @@ def test_nccl_says_on_each_node_what_it_uses_once(tmp_path):
     assert {run.ending for run in found["gpu1"]} == {"whole"}
 
 
-# What cannot be launched
-
-
 def test_a_node_without_the_programs_says_so_and_the_others_are_measured(tmp_path):
     fleet = NcclFleet(tmp_path, 3)
     fleet.without["gpu1"] = tuple(f"{name}_perf_mpi" for name in COLLECTIVES)
@@ -111,9 +105,6 @@ def test_no_launcher_on_any_node_is_a_reason_with_a_way_out(tmp_path):
     fleet.without = dict.fromkeys(("gpu1", "gpu2"), ("mpirun", "srun"))
     run = fleet.measure()["gpu2"].runs[0]
     assert (run.ending, run.why, run.next_step) == ("refused", "no mpirun on the node", "install it")
-
-
-# Nothing is left behind
 
 
 @pytest.mark.parametrize(("fault", "ending"), [("hang", "hung"), ("absent", "refused")])

@@ -95,9 +95,6 @@ def folder(tmp_path):
     return made
 
 
-# How they are run
-
-
 @pytest.mark.usefixtures("own_programs")
 def test_a_long_burn_is_followed_by_gpu_burn_in_both_precisions_in_its_own_folder(folder):
     (folder / "gpu_burn.json").write_text(json.dumps({"wrong": {"3": 5}}))
@@ -239,9 +236,6 @@ def test_a_node_without_gpus_is_not_measured():
     for section in ("nvml", "nvidia_smi"):
         silent.section_fails(section, "timeout", "10 s")
     assert no_gpus(facts_of(silent)) is None, "the measurement itself says what is wrong"
-
-
-# What is read of them
 
 
 @EACH

@@ -251,9 +251,6 @@ def test_a_cancelled_run_starts_nothing_new(made):
     assert pool.asked == [["gpu01", "gpu02"]]
 
 
-# Where the numbers of a node come from
-
-
 def test_version_4_5_prints_the_same_rows(made):
     found = measured(made(rails=1, version="4.5", durations=another_length(rounds=1)))
     (metric,) = found["gpu01"].named(WRITE)
@@ -312,9 +309,6 @@ def test_nodes_of_different_fabrics_are_not_paired(made):
     assert found["c"].partners == 0
 
 
-# Several programs at once on a node
-
-
 def test_a_program_that_ignores_sigterm_is_ended_and_the_others_say_theirs(made):
     (target,) = made(names=("gpu01",)).targets()
     word = f"9{os.getpid()}77"
@@ -325,20 +319,6 @@ def test_a_program_that_ignores_sigterm_is_ended_and_the_others_say_theirs(made)
     assert (quick.stdout, quick.exit_code, quick.timed_out) == ("hello\n", 0, False)
     assert (missing.exit_code, missing.stderr) == (127, "nothing-here: not found\n")
     assert wait_until(lambda: not running(word))
-
-
-OLDEST = Path.home() / ".pyenv/versions/3.6.15/bin/python3"
-
-
-@pytest.mark.skipif(not OLDEST.exists(), reason="no Python 3.6 here")
-def test_python_3_6_runs_several_programs_at_once(made):
-    (target,) = made(names=("gpu01",)).targets()
-    connection = replace(target.node.connection, python=str(OLDEST))
-    target = replace(target, node=replace(target.node, connection=connection))
-    found = perftest_runner.run_at_once(
-        target, "test", [Program(("echo", "one")), Program(("sh", "-c", "echo two >&2; exit 3"))], timeout_s=20
-    )
-    assert [(ran.stdout, ran.stderr, ran.exit_code) for ran in found] == [("one\n", "", 0), ("", "two\n", 3)]
 
 
 def test_output_without_an_end_is_cut(made):

@@ -28,9 +28,6 @@ def pair(document: dict[str, Any], source: int, target: int) -> dict[str, Any]:
     return found
 
 
-# Healthy GPUs
-
-
 def test_each_gpu_copies_in_both_directions_alone_and_at_once_and_inside(healthy: dict[str, Any]) -> None:
     assert (healthy["schema"], healthy["refused"], healthy["bytes"]) == ("nodegate.copies/1", "", 1 << 16)
     for gpu in healthy["gpus"]:
@@ -54,8 +51,7 @@ def test_nvml_is_asked_for_the_link_while_the_gpu_copies(healthy: dict[str, Any]
     for gpu in healthy["gpus"]:
         for when in ("alone", "at once"):
             assert gpu["link"][when]["count"] > 0
-            assert gpu["link"][when]["link_gen"] == [5, 5, 5]
-            assert gpu["link"][when]["link_width"] == [16, 16, 16]
+            assert (gpu["link"][when]["link_gen"], gpu["link"][when]["link_width"]) == ([5, 5, 5], [16, 16, 16])
         assert gpu["link"]["replays"] == 0
 
 
@@ -76,9 +72,6 @@ def test_a_ring_has_one_pair_for_each_gpu() -> None:
     assert copies.pairs_of("ring", [0, 1, 3]) == [(0, 1), (1, 3), (3, 0)]
     assert len(copies.pairs_of("all", range(8))) == 56
     assert copies.pairs_of("none", range(8)) == []
-
-
-# Slow and corrupt
 
 
 def test_a_slow_link_and_a_slow_pair_are_slow_in_the_document(tmp_path: Path) -> None:
@@ -146,9 +139,6 @@ def test_a_word_that_arrives_wrong_at_another_gpu_is_found(tmp_path: Path) -> No
 def test_a_copy_that_does_nothing_is_no_copy(tmp_path: Path, kind: str) -> None:
     found = copies_node.run(healthy_h100(1).set(0, f"cuda.idle.{kind}", 1), tmp_path)["gpus"][0]
     assert max(each["wrong_words"] for each in found["data"]) > 0
-
-
-# GPUs that cannot
 
 
 def test_gpus_in_use_are_left_alone(tmp_path: Path) -> None:
@@ -234,9 +224,6 @@ def test_after_three_failures_no_pair_is_tried_any_more(tmp_path: Path) -> None:
     assert found[-1]["error"] == "3 pairs before it failed"
 
 
-# Where it runs
-
-
 def test_the_process_of_a_gpu_runs_beside_it_and_the_links_above_are_read(tmp_path: Path) -> None:
     cpu = min(os.sched_getaffinity(0))
     devices = tmp_path / "root/sys/bus/pci/devices"
@@ -268,9 +255,6 @@ def test_nothing_is_left_behind_when_the_program_is_ended(tmp_path: Path) -> Non
     scenario = healthy_h100(2).set(None, "cuda.hang.cuMemcpyHtoDAsync_v2", 1)
     variables = copies_node.environment(scenario.write(tmp_path / "scenario.conf"))
     assert nothing_is_left(copies_node.program(**copies_node.SMALL), variables, children=4)
-
-
-# Turns
 
 
 def test_a_gpu_that_is_gone_or_stays_too_long_holds_up_nobody() -> None:

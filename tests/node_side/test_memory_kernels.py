@@ -29,8 +29,6 @@ def test_the_assembler_takes_every_kernel_without_spills_and_with_few_registers(
     assert max(map(int, re.findall(r"Used (\d+) registers", said))) <= REGISTERS
 
 
-# For the clock
-
 TILES, BLOCKS = 5, 2
 
 
@@ -71,8 +69,6 @@ def test_triad_adds_three_times_the_second_to_the_first() -> None:
     first, second, result = (words[each * size :][:size] for each in range(3))
     assert (result == first + np.uint32(3) * second).all()
 
-
-# Patterns
 
 QUADS = 1000
 ROOM = 4 * 4 * QUADS

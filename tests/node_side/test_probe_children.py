@@ -1,12 +1,14 @@
-"""Tasks in child processes: what hangs is told from what waits for a processor."""
+"""Tasks in child processes and programs: what hangs is told from what waits for a processor, and all is read."""
 
 import os
+import select
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from nodegate.node_side.probe import child, children
+from nodegate.node_side.probe import child, children, commands, reading
 from nodegate.node_side.probe.children import Outcome
 
 LIMIT_S = 0.3
@@ -73,3 +75,41 @@ def test_patience_ends_with_the_time_for_all() -> None:
     found = children.run({"": child.Task(runs(60.0), LIMIT_S, patience_s=50.0)}, budget_s=2 * LIMIT_S)[""]
     assert found.unknown is not None
     assert time.monotonic() - started < 20
+
+
+def test_what_a_program_writes_just_before_its_end_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    look = select.select
+
+    def look_and_be_held_up(readable: list[int], *_: object) -> tuple[list[Any], list[Any], list[Any]]:
+        """On a busy node: nothing there yet, and before we go on it has written all and ended."""
+        found = look(readable, [], [], 0.0)
+        if not found[0]:
+            look(readable, [], [], 5.0)
+            time.sleep(0.2)
+        return found
+
+    monkeypatch.setattr(select, "select", look_and_be_held_up)
+    assert commands.run(["sh", "-c", "sleep 0.1; echo said"], limit_s=60.0) == commands.Output(0, "said\n", "")
+
+
+def test_what_a_program_leaves_behind_is_not_waited_for() -> None:
+    found = commands.run(["sh", "-c", "sleep 60 & echo said"], limit_s=30.0)
+    assert found == commands.Output(0, "said\n", "")
+
+
+@pytest.mark.parametrize(
+    ("argv", "limit_s", "late_s"),
+    [
+        (["sh", "-c", "while :; do :; done"], 1.0, 2.0),  # it waits for nothing but a processor: its time twice
+        (["sh", "-c", "exec >&- 2>&-; while :; do :; done"], 1.0, 2.0),
+        (["sleep", "60"], 0.5, 0.5),
+    ],
+)
+def test_a_program_has_its_limit_and_twice_that_where_it_could_go_on(
+    argv: list[str], limit_s: float, late_s: float
+) -> None:
+    started = time.monotonic()
+    with pytest.raises(reading.CannotRead) as said:
+        commands.run(argv, limit_s=limit_s)
+    assert time.monotonic() - started >= late_s
+    assert said.value.reading == reading.unknown("timeout", f"{argv[0]}: not finished within {late_s:g} s")

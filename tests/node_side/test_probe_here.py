@@ -60,25 +60,13 @@ def test_system_is_this_machine(ran: Ran) -> None:
     assert len(cpus) == os.sysconf("SC_NPROCESSORS_ONLN")
 
 
-def test_the_kernel_log_says_where_it_comes_from_and_how_far_back_it_reaches(ran: Ran) -> None:
-    section = ran.section("kernel_log")
-    if "data" not in section:  # a login that may read no log: an honest reason, not an empty log
-        assert section["why"] in ("denied", "missing")
-        return
-    log = section["data"]
-    assert log["source"].startswith(("journal", "kmsg", "dmesg", "file:"))
-    assert log["since_epoch_s"] < time.time()
-    assert len(log["lines"]) <= 2000
-
-
 def test_without_nvidia_everything_of_it_is_missing_and_nothing_is_invented(tmp_path: Path) -> None:
     variables = {"LD_LIBRARY_PATH": str(bare.libraries(tmp_path / "libraries"))}
     ran = run_probe(sections=["nvml", "driver"], root=tmp_path / "without-nvidia", environment=variables)
     assert ran.section("nvml")["why"] == "missing"
     assert ran.section("nvidia_smi")["why"] == "missing"
     driver = ran.data("driver")
-    assert driver["loaded"] is False
-    assert driver["version"]["why"] == "missing"
+    assert (driver["loaded"], driver["version"]["why"]) == (False, "missing")
     assert (driver["gpus"], driver["devices"]) == ({}, {})
 
 

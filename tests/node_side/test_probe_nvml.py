@@ -155,8 +155,7 @@ def test_a_function_that_an_old_driver_lacks_is_missing_and_the_rest_stays(gpus:
 
 def test_a_driver_that_knows_only_the_second_fabric_structure_is_asked_with_it(gpus: Callable[..., Any]) -> None:
     fabric = gpus(healthy_h100(1).set(0, "fabric_newest", 2))[0]["fabric"]
-    assert fabric["health_mask"] == 426
-    assert fabric["health_summary"]["why"] == "missing"
+    assert (fabric["health_mask"], fabric["health_summary"]["why"]) == (426, "missing")
 
 
 WHY = {3: "not supported", 4: "denied", 10: "timeout", 13: "missing", 15: "lost", 16: "lost", 999: "failed"}
@@ -197,8 +196,7 @@ def test_a_hang_after_three_gpus_keeps_what_was_read_and_names_what_was_not(prob
     assert data["incomplete"]["why"] == "timeout"
     assert [set(gpu) for gpu in data["gpus"][:3]] == [{"index", *READINGS}] * 3
     hanging = data["gpus"][3]
-    assert hanging["serial"] == "1650123000004"
-    assert hanging["power_mw"]["why"] == "timeout"
+    assert (hanging["serial"], hanging["power_mw"]["why"]) == ("1650123000004", "timeout")
     assert "GPU 3 power_mw" in hanging["power_mw"]["detail"]
     assert hanging["nvlinks"]["why"] == "timeout"
     assert [(gpu["index"], gpu["handle"]["why"]) for gpu in data["gpus"][4:]] == [(4 + n, "timeout") for n in range(4)]
@@ -207,8 +205,7 @@ def test_a_hang_after_three_gpus_keeps_what_was_read_and_names_what_was_not(prob
 def test_a_gpu_that_answers_very_late_is_asked_no_more_and_the_next_ones_are_read(gpus: Callable[..., Any]) -> None:
     scenario = healthy_h100(3).hang(1, "nvmlDeviceGetUUID", 5.2).error("nvmlDeviceGetUUID", 10, gpu=1)
     late, after = gpus(scenario)[1:]
-    assert late["uuid"]["nvml"] == 10
-    assert late["serial"]["why"] == "timeout"
+    assert (late["uuid"]["nvml"], late["serial"]["why"]) == (10, "timeout")
     assert "uuid" in late["serial"]["detail"]
     assert after["serial"] == "1650123000003"
 
@@ -222,8 +219,7 @@ def test_an_nvml_that_hangs_at_the_start_is_a_timeout_and_nvidia_smi_is_not_trie
 
 def test_a_crash_inside_the_library_names_the_signal_and_the_call(probe: Probe) -> None:
     section = probe(healthy_h100().crash(2, "nvmlDeviceGetTemperature")).section("nvml")
-    assert section["why"] == "failed"
-    assert section["detail"] == "ended by SIGSEGV, at GPU 2 temperature_c"
+    assert (section["why"], section["detail"]) == ("failed", "ended by SIGSEGV, at GPU 2 temperature_c")
 
 
 def test_after_a_hang_no_process_is_left(probe: Probe) -> None:

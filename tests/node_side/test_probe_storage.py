@@ -61,8 +61,7 @@ def test_it_is_written_as_the_owner_of_the_folder(tmp_path: Path) -> None:
     for parent in tmp_path.parents[:3]:
         parent.chmod(parent.stat().st_mode | 0o011)
     found = written(own, closed, before=("setpriv", "--bounding-set", "-dac_override,-dac_read_search"))
-    assert found[str(own)]["same"] is True
-    assert found[str(closed)]["why"] == "denied"
+    assert (found[str(own)]["same"], found[str(closed)]["why"]) == (True, "denied")
     assert not list(own.iterdir())
 
 

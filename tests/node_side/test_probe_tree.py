@@ -39,11 +39,8 @@ def test_a_gpu_comes_with_every_bridge_above_it_and_nothing_else(tree: NodeTree)
     assert list(devices) == ["0000:10:01.0", "0000:11:00.0", "0000:12:00.0"]
     gpu = devices["0000:12:00.0"]
     assert gpu["parent"] == "0000:11:00.0"
-    assert devices["0000:11:00.0"]["parent"] == "0000:10:01.0"
-    assert devices["0000:10:01.0"]["parent"] == ""
-    assert gpu["driver"] == "nvidia"
-    assert gpu["class"] == "0x030200"
-    assert gpu["current_link_speed"] == "32.0 GT/s PCIe"
+    assert (devices["0000:11:00.0"]["parent"], devices["0000:10:01.0"]["parent"]) == ("0000:10:01.0", "")
+    assert (gpu["driver"], gpu["class"], gpu["current_link_speed"]) == ("nvidia", "0x030200", "32.0 GT/s PCIe")
     assert str(gpu["aer_dev_correctable"]).splitlines()[-1] == "TOTAL_ERR_COR 0"
     assert str(gpu["config"]).startswith("de103023")
     assert len(str(gpu["config"])) == 128
@@ -90,12 +87,10 @@ def test_an_adapter_is_read_with_its_counters_as_text(tree: NodeTree) -> None:
     assert (adapter["pci"], adapter["fw_ver"]) == ("0000:1c:00.0", "28.41.1000")
     port = adapter["ports"]["1"]
     assert (port["state"], port["phys_state"], port["rate"]) == ("4: ACTIVE", "5: LinkUp", "400 Gb/sec (4X NDR)")
-    assert port["counters"]["link_downed"] == "255"
-    assert port["counters"]["symbol_error"] == "N/A (no PMA)"
+    assert (port["counters"]["link_downed"], port["counters"]["symbol_error"]) == ("255", "N/A (no PMA)")
     assert port["hw_counters"]["lifespan"] == "0"
     assert list(port["gids"]) == ["0", "3"]  # the empty rows of the table are left out
-    assert port["gid_types"] == {"0": "IB/RoCE v1", "3": "RoCE v2"}
-    assert port["netdev"] == "ib0"
+    assert (port["gid_types"], port["netdev"]) == ({"0": "IB/RoCE v1", "3": "RoCE v2"}, "ib0")
 
 
 def test_no_rdma_class_is_missing_and_an_empty_one_is_empty(tree: NodeTree) -> None:
@@ -112,8 +107,7 @@ def test_network_devices_are_the_physical_ones(tree: NodeTree) -> None:
     tree.file("/sys/class/net/lo/operstate", "unknown\n")
     devices = run_probe(sections=["netdev"], root=tree.root).data("netdev")
     assert list(devices) == ["ens1f0"]
-    assert devices["ens1f0"]["carrier_changes"] == "4"
-    assert devices["ens1f0"]["pci"] == "0000:1d:00.0"
+    assert (devices["ens1f0"]["carrier_changes"], devices["ens1f0"]["pci"]) == ("4", "0000:1d:00.0")
     assert devices["ens1f0"]["mtu"]["why"] == "missing"
 
 
@@ -124,10 +118,8 @@ def test_the_driver_section_tells_device_nodes_that_open_from_those_that_hang(tr
     tree.fifo("/dev/nvidia1")
     tree.file("/dev/nvidiactl", "")
     data = run_probe(sections=["driver"], limits_s={"driver": 3.0}, root=tree.root).data("driver")
-    assert data["loaded"] is True
-    assert data["gpus"] == {"0000:1b:00.0": "Model: \t\t NVIDIA H100"}
-    assert data["devices"] == {"nvidia0": "ok", "nvidia1": "ETIMEDOUT"}
-    assert data["version"]["why"] == "missing"
+    assert (data["loaded"], data["gpus"]) == (True, {"0000:1b:00.0": "Model: \t\t NVIDIA H100"})
+    assert (data["devices"], data["version"]["why"]) == ({"nvidia0": "ok", "nvidia1": "ETIMEDOUT"}, "missing")
 
 
 def test_a_file_that_hangs_costs_its_section_alone_and_is_named(tree: NodeTree) -> None:
@@ -211,13 +203,11 @@ def test_the_environment_of_a_login_keeps_only_what_matters(tree: NodeTree) -> N
     tree.file("/etc/nccl.conf", "NCCL_NET_PLUGIN=none\n")
     own = {"LD_LIBRARY_PATH": "/callers/own"}  # not taken for the login's
     data = run_probe(sections=["environment"], root=tree.root, environment=own).data("environment")
-    assert data["variables"]["NCCL_IB_DISABLE"] == "1"
-    assert data["variables"]["NCCL_DEBUG"] == "INFO"
+    assert (data["variables"]["NCCL_IB_DISABLE"], data["variables"]["NCCL_DEBUG"]) == ("1", "INFO")
     assert len(data["variables"]["UCX_TLS"]) == 300
     assert data["variables"]["LD_LIBRARY_PATH"] == ""
     assert set(data["variables"]) == {"NCCL_IB_DISABLE", "NCCL_DEBUG", "UCX_TLS", "LD_LIBRARY_PATH"}
-    assert data["nccl_conf"] == "NCCL_NET_PLUGIN=none"
-    assert data["user_nccl_conf"]["why"] == "missing"
+    assert (data["nccl_conf"], data["user_nccl_conf"]["why"]) == ("NCCL_NET_PLUGIN=none", "missing")
     assert data["demands"]["why"] == "missing"
 
 
@@ -294,8 +284,7 @@ def test_holders_of_gpus_slurm_jobs_and_ports_are_listed(tree: NodeTree) -> None
     tree.file("/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint", json.dumps(plugins, separators=(",", ":")))
     ran = run_probe(sections=["jobs", "limits"], root=tree.root)
     jobs = ran.data("jobs")
-    assert jobs["shared_gpus"] == [uuid]
-    assert jobs["slurm"] == ["4711"]
+    assert (jobs["shared_gpus"], jobs["slurm"]) == ([uuid], ["4711"])
     cgroup = "0::/system.slice/slurmstepd.scope/job_4711/step_0"
     assert jobs["gpu_users"] == [{"pid": 902, "comm": "python3", "uid": os.getuid(), "cgroup": cgroup}]
     assert jobs["listening_ports"] == [22]

@@ -175,9 +175,6 @@ def test_a_large_folder_comes_in_pieces_and_whole(
     assert (place(toolbox().find("gpu_burn").argv) / "tools" / "data").read_bytes() == data
 
 
-# The end of it
-
-
 def test_closing_the_session_removes_the_folder(session: Session, box: Toolbox) -> None:
     there = place(box.find("gpu_burn").argv)
     session.close()
@@ -238,9 +235,6 @@ def test_a_run_that_is_interrupted_while_it_sends_leaves_no_folder(
     assert wait_until(lambda: not seen[0].exists())
 
 
-# Where it cannot be had
-
-
 def test_a_node_without_a_place_says_why_of_each(box: Toolbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = tmp_path / "nowhere"
     text = hold_in(nowhere, "/proc")
@@ -286,9 +280,6 @@ def test_a_folder_that_has_gone_and_a_damaged_archive_are_told(tmp_path: Path, g
     assert done.stdout.startswith(b"cannot ")
     assert done.stderr == b""
     assert there.exists() is not gone
-
-
-# What may be in the folder
 
 
 def test_the_tools_are_named_and_the_one_that_lies_least_deep_is_taken(folder: Path) -> None:

@@ -283,9 +283,6 @@ def test_every_tool_has_a_way_to_get_it() -> None:
     assert all(folder.startswith("/") for folder in USUAL_FOLDERS)
 
 
-# In a container
-
-
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder first on PATH with stand-ins for the runtimes, and the daemon behind docker. Gives the daemon's log."""

@@ -20,9 +20,6 @@ def read(name: str) -> nccl_tests.NcclTest:
     return nccl_tests.parse(recording("nccl_tests", name))
 
 
-# Layouts
-
-
 @pytest.mark.parametrize(
     ("cells", "busbw"),
     [
@@ -58,9 +55,6 @@ def test_the_version_of_nccl_is_read_from_the_banner_or_from_the_library_code(wr
     assert (test.version, test.nccl) == (version, nccl)
 
 
-# Launchers
-
-
 def test_windows_line_ends_and_colours_change_nothing():
     text = recording("nccl_tests", "2.19-healthy.txt").replace("\n", "\x1b[0m\r\n")
     assert nccl_tests.parse(text).rows == read("2.19-healthy.txt").rows
@@ -84,9 +78,6 @@ def test_of_runs_one_after_another_the_last_counts_or_the_first_that_went_wrong(
 def test_runs_of_other_gpus_one_after_another_are_separate_programs():
     with pytest.raises(CannotMeasure, match="4 separate programs ran"):
         nccl_tests.parse(one_run("n01") + one_run("n02"))
-
-
-# What is missing or wrong
 
 
 def test_a_size_that_was_reduced_was_not_run():
@@ -149,9 +140,6 @@ def test_every_beginning_of_an_output_is_an_error_or_has_gaps(cut):
     except CannotMeasure:
         return
     assert test.gaps(ranks=8, size_bytes=8 * GIB) or test.open_ends == ()
-
-
-# Real outputs
 
 
 def real_outputs() -> list[dict[str, str]]:

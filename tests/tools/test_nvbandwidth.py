@@ -61,9 +61,6 @@ def test_hostile_output_is_refused_or_says_little(hostile):
     assert all(each.status != PASSED for each in found.cases)
 
 
-# Real outputs
-
-
 def test_a_real_json_of_version_0_5():
     found = nvbandwidth.parse(corpus("nvbandwidth/dcgm_verbose_full.json"))
     assert case(found, IN).matrix == ((12.3964,),)

@@ -53,8 +53,7 @@ def test_a_part_that_is_not_there_as_a_whole():
         "<remapped_rows>N/A</remapped_rows><processes></processes><gsp_firmware_version>N/A</gsp_firmware_version>"
     )
     assert why(gpu.remap) is Why.NOT_SUPPORTED
-    assert gpu.processes == ()
-    assert gpu.gsp_enabled is False
+    assert (gpu.processes, gpu.gsp_enabled) == ((), False)
     assert why(gpu.link_width) is Why.MISSING
 
 

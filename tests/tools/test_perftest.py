@@ -36,9 +36,6 @@ def test_client_and_server_in_one_file_count_once_and_the_worse_one():
     ]
 
 
-# What it says when it fails
-
-
 @pytest.mark.parametrize(
     ("stderr", "kind", "step"),
     [
@@ -107,17 +104,11 @@ def test_the_message_rate_decides_where_the_head_names_another_unit(head, row, g
     assert found.average_gbps == pytest.approx(gbps, rel=0.001)
 
 
-# Version, options and JSON
-
-
 def test_version_and_options():
     assert perftest.parse_version("Version: 6.06\n") == "6.06"
     assert perftest.parse_version("") == ""
     help_text = "      --use_cuda=<cuda device id>\n      --use_cuda_dmabuf Use CUDA DMA-BUF\n  -a, --all Run sizes\n"
     assert perftest.options_in(help_text) == {"use_cuda", "use_cuda_dmabuf", "all"}
-
-
-# Real outputs
 
 
 @pytest.mark.parametrize(
