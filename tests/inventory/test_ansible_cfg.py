@@ -144,12 +144,6 @@ def test_what_is_used_and_what_is_not_is_told_once(here: Path) -> None:
     )
 
 
-def test_a_long_file_is_one_line(here: Path) -> None:
-    (here / "ansible.cfg").write_text("[defaults]\n" + "".join(f"key{number} = 1\n" for number in range(500)))
-    (note,) = inventory.read(["hosts.yml"], environ={}).notes
-    assert note.endswith(", and 488 more")
-
-
 NOT_SUDO = "[privilege_escalation]\nbecome = 1\nbecome_method = su"
 
 

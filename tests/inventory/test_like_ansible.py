@@ -49,33 +49,6 @@ CASES: dict[str, dict[str, str]] = {
                 gpu3: *common
         """,
     },
-    "ini: groups, children before their declaration, vars, comments": {
-        "hosts.ini": """
-            # before any section: ungrouped
-            login1
-            ; another comment
-            [cluster:children]
-            gpu
-            storage   # with a comment
-
-            [gpu]     # a comment
-            gpu[001:004] ansible_user=ubuntu
-            gpu005 ansible_port=2222
-
-            [storage]
-            st[a:c]
-            gpu005
-
-            [gpu:vars]
-            ansible_user=root
-            nodegate_gpus=8
-            nodegate_platform=hgx-h100
-
-            [all:vars]
-            site=fra1
-            nodegate_platform=none
-        """,
-    },
     "ini: the types and quotes of inline variables": {
         "hosts": """
             gpu1 a=1 b=1.5 c=True d=yes e="two words" f='single' g= h=0x10 i=[1,2] j={'k':1} k=None l=1e3 m=007 n=a=b

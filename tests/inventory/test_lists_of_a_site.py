@@ -1,4 +1,4 @@
-"""What sites have and hand over as an inventory: outputs of Slurm and kubectl, /etc/hosts, hosts that are no nodes; and our examples."""
+"""What sites hand over as an inventory: outputs of Slurm and kubectl, /etc/hosts, examples, hosts that are no nodes."""
 
 import io
 from collections.abc import Callable

@@ -251,12 +251,6 @@ def test_a_cancelled_run_starts_nothing_new(made):
     assert pool.asked == [["gpu01", "gpu02"]]
 
 
-def test_version_4_5_prints_the_same_rows(made):
-    found = measured(made(rails=1, version="4.5", durations=another_length(rounds=1)))
-    (metric,) = found["gpu01"].named(WRITE)
-    assert (metric.best, metric.conditions["tool_version"]) == (195.5, "6.06")
-
-
 def test_a_roce_rail_without_a_gid_is_left_out_and_named(made):
     fleet = made(rails=2)
     fleet.machines["gpu01"].set_port("mlx5_1", 1, "gid_types.3", "IB/RoCE v1")

@@ -14,6 +14,7 @@ from support.payload import run_probe
 from lab.nodes.tree import DEVICES_HEX, NodeTree, config_space, hgx_h100
 from lab.nvml import scenario as nvml
 from nodegate.demands.demands import Demands
+from nodegate.facts import NodeFacts
 from nodegate.node_program import PYTHON_OPTIONS
 from nodegate.probe import environment
 from nodegate.probe.collect import decode, program
@@ -291,11 +292,27 @@ def test_holders_of_gpus_slurm_jobs_and_ports_are_listed(tree: NodeTree) -> None
     assert ran.data("limits")["slurmd"].startswith("Limit")
 
 
-def test_a_whole_eight_gpu_node_is_small(tmp_path: Path) -> None:
+XID = "NVRM: Xid (PCI:0000:43:00): 79, GPU has fallen off the bus."
+UNKNOWN = {"nvlink5", "retired_single_bit", "retired_double_bit", "retired_pending", "memory_temperature_limit_c"}
+
+
+def test_a_whole_eight_gpu_node_is_small_and_becomes_facts_of_the_controller(tmp_path: Path) -> None:
     tree = hgx_h100(tmp_path / "node")
+    tree.file("/dev/kmsg", f"4,1,5000000,-;{XID}\n")
     variables = nvml.environment(nvml.healthy_h100().write(tmp_path / "scenario.conf"))
     ran = run_probe(root=tree.root, environment=variables)
-    assert len(ran.data("nvml")["gpus"]) == len(ran.data("infiniband")) == 8
-    assert len(ran.data("pci")) == 8 * 6 + 5
     assert len(ran.raw) < 100_000
     assert len(json.dumps(ran.document)) < 200_000
+    facts = NodeFacts(decode(ran.raw))
+    assert (len(facts.gpus.devices), len(facts.rdma.devices), len(ran.data("pci"))) == (8, 8, 8 * 6 + 5)
+    for gpu in facts.gpus.devices:
+        assert {name for name, value in vars(gpu).items() if isinstance(value, Unknown)} == UNKNOWN
+        assert gpu.lost is None
+        assert isinstance(gpu.nvlinks, tuple)
+        assert {link.up for link in gpu.nvlinks} == {True}
+    assert (facts.gpus.devices[1].address, facts.gpus.devices[1].pci_id) == ("0000:3b:00.0", "10de:2330")
+    assert next(device.address for device in facts.rdma.devices) == "0000:14:00.0"
+    assert {port.rate_gbps for port in facts.rdma.ports} == {400.0}
+    assert (facts.driver.version, set(facts.driver.device_nodes.values())) == ("550.163.01", {"ok"})
+    assert [line.text for line in facts.kernel_log.lines] == [XID]
+    assert facts.mounts.by_path["/"].type == "ext4"

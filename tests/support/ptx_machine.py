@@ -63,7 +63,6 @@ class Block:
         self.read = np.full((2, self.shared.size), -1)  # -2: by several
         self.coming = np.zeros(self.shared.size, bool)
         self.epoch, self.groups, self.group = 0, [], []
-        self.executed: dict[str, int] = {}
 
     def _declare(self, part):
         kind, names = part.split(None, 2)[1:]
@@ -93,7 +92,6 @@ class Block:
 
     def step(self, op, operands, mask):
         name, *modes = op.split(".")
-        self.executed[name] = self.executed.get(name, 0) + 1
         if name in ("bar", "ldmatrix", "mma"):
             assert mask.all(), f"{op} by some threads only"
         if modes[:1] == ["wide"]:

@@ -270,11 +270,6 @@ def test_an_ini_inventory_writes_them_as_text() -> None:
     assert str(settings.image) == image
 
 
-@pytest.mark.parametrize("image", ["enroot://pytorch", "enroot:///images/a.sqsh", "apptainer:///images/a.sif"])
-def test_images_of_each_runtime_are_taken(image: str) -> None:
-    assert str(tool_settings(here(image=image)).image) == image
-
-
 def test_every_tool_has_a_way_to_get_it() -> None:
     assert all(how_to_get([name]) for name in NAMES)
     assert "perftest" in how_to_get(["ib_write_bw"])

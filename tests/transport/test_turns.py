@@ -36,13 +36,6 @@ class Server:
         return "in"
 
 
-def test_a_server_that_takes_few_at_once_takes_all_after_each_other() -> None:
-    server, all_turns = Server(3), Turns()
-    with ThreadPoolExecutor(48) as pool:
-        takes = [pool.submit(all_turns.take, KEY, server.connect, retries=3, within_s=30) for _ in range(48)]
-        assert [take.result() for take in takes] == ["in"] * 48
-
-
 def test_fewer_begin_at_once_after_the_first_was_turned_away() -> None:
     server, all_turns = Server(2), Turns()
     with ThreadPoolExecutor(32) as pool:
