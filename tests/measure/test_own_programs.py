@@ -247,15 +247,6 @@ def test_an_attempt_that_fails_is_kept_beside_one_that_worked(own):
 
 
 @EACH
-def test_the_conditions_name_no_node_so_that_slots_of_all_nodes_are_compared(own):
-    def keys(name: str):
-        ran = own.made.ran(own.made.document(Machine.hgx_h100(name)))
-        return [(each.device, each.key) for each in own.measurement.parse(attempts([[ran]])).metrics]
-
-    assert keys("gpu0001") == keys("gpu0002")
-
-
-@EACH
 def test_what_was_refused_says_why(own):
     found = own.made.document(H100) | {"refused": "GPU 2 is in use by pid 4711 (python)"}
     said = why_not(own.measurement.parse, [[own.made.ran(found)]])

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from support.holding import hold_in
 from support.sshd import NODE_PYTHON, Fleet
+from toolbox.test_toolbox import program
 
 from lab.processes import wait_until
 from nodegate.errors import CannotMeasure, Unreachable, UsageError
@@ -77,13 +78,6 @@ def folder(tmp_path: Path) -> Path:
     (tools / "lib" / "libnccl.so.2").write_bytes(b"library")
     (tools / "bin" / "compare.ptx").write_text("// compare")
     return tools
-
-
-def program(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return path
 
 
 def place(argv: tuple[str, ...]) -> Path:

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -53,25 +52,6 @@ def test_a_program_that_ends_leaves_nothing_behind(session: Session, seconds: st
     assert (output.stdout, output.exit_code) == (b"started\n", 0)
     assert output.duration_s < 60
     assert running(seconds) == []
-
-
-def test_closing_ends_what_runs(session: Session, seconds: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nodegate.transport.guarded.CLOSE_S", 60.0)
-    ends: list[BaseException | int | None] = []
-
-    def burn() -> None:
-        try:
-            ends.append(session.run(stubborn_tree(seconds), timeout_s=60).exit_code)
-        except Unreachable as error:
-            ends.append(error)
-
-    thread = threading.Thread(target=burn)
-    thread.start()
-    assert wait_until(lambda: len(running(seconds)) >= 5)
-    session.close()
-    thread.join(60)
-    assert running(seconds) == []
-    assert ends == [None]
 
 
 CONTROLLER = """

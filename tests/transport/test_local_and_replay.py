@@ -1,8 +1,6 @@
 """This machine as a node, and nodes that were recorded."""
 
 import contextlib
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -82,19 +80,6 @@ def test_a_recorded_node_runs_nothing_and_is_always_free(tmp_path: Path) -> None
     with session.hold_lock() as lock:
         assert isinstance(lock, NodeLock)
     session.close()
-
-
-def test_local_and_replay_need_no_paramiko() -> None:
-    program = """
-import sys
-import time
-from nodegate.node import Connection, Node
-from nodegate.transport import Options, connect
-for transport in ("local", "replay"):
-    connect(Node("here", Connection(transport=transport)), Options()).close()
-sys.exit("paramiko" in sys.modules)
-"""
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_a_node_that_does_not_take_our_program_leaves_nothing_to_wait_for(
