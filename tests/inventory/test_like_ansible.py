@@ -40,6 +40,14 @@ CASES: dict[str, dict[str, str]] = {
               children: rack1
         """,
     },
+    "yaml: ansible_group_priority, then the name, decide between groups of one depth": {
+        "hosts.yaml": """
+            all:
+              children:
+                aaa: {vars: {x: a, y: a, ansible_group_priority: 10}, hosts: {gpu1: }}
+                bbb: {vars: {x: b, y: b}, hosts: {gpu1: }}
+        """,
+    },
     "yaml: anchors and merge keys": {
         "hosts.yaml": """
             gpu:
@@ -55,7 +63,10 @@ CASES: dict[str, dict[str, str]] = {
             gpu2 ansible_ssh_common_args='-o ProxyCommand="ssh -W %h:%p -q ubuntu@10.0.0.1"'
             gpu3 x="[1, 'two', (3, 4)]" y="'quoted twice'" z=#comment
             gpu4:2200 path=C:\\\\x tail=end   # comment
-            [g]
+            ; another comment
+            [h:children]
+            g   # before its declaration
+            [g]     # a comment
             gpu1
             [g:vars]
             text = some words, "with quotes" # and a hash
