@@ -19,7 +19,7 @@ from support.rdma_fleet import LENGTH
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.measure.measurement import Target
 from nodegate.measure.rdma import node_pair, rdma_node
-from nodegate.measure.rdma.rails import traffic_of
+from nodegate.measure.rdma.rails import parse_classes, traffic_of
 from nodegate.measure.rdma.rdma_node import RdmaNode, prepare
 from nodegate.node import Connection, Node
 from nodegate.node_side.seats import Room
@@ -230,3 +230,8 @@ def test_what_nccl_takes_for_its_own_choice_is_perftests_own_too() -> None:
 def test_a_traffic_class_that_is_none_is_refused(value: object) -> None:
     with pytest.raises(UsageError, match="gpu1: nodegate_rdma_tclass must be a number from 0 to 255"):
         traffic_of(Node("gpu1", expected={"rdma_tclass": value}, origin="hosts.yaml:3"))
+
+
+def test_the_class_that_a_node_forces_is_read() -> None:
+    written = "mlx5_0/tc/1/traffic_class:Global tclass=106\nsomething else\nmlx5_1/tc/2/traffic_class:0\n"
+    assert parse_classes(written) == {("mlx5_0", 1): "Global tclass=106", ("mlx5_1", 2): "0"}

@@ -6,7 +6,7 @@ from support.recordings import recording
 
 from nodegate.errors import CannotMeasure
 from nodegate.tools import nvbandwidth
-from nodegate.tools.nvbandwidth import FAILED, PASSED, WAIVED
+from nodegate.tools.nvbandwidth import FAILED, WAIVED
 
 IN = "host_to_device_memcpy_ce"
 BETWEEN = "device_to_device_memcpy_write_ce"
@@ -39,26 +39,6 @@ def test_a_cell_that_is_no_number_is_quoted():
     text = recording("nvbandwidth", "healthy.json").replace("55.6", "fast")
     with pytest.raises(CannotMeasure, match="not a number: fast"):
         nvbandwidth.parse(text)
-
-
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        '{"nvbandwidth": ' * 50_000,
-        '{"nvbandwidth": {"testcases": [{"name": 7, "status": [], "bandwidth_matrix": [["1", 2], 3, []]}]}}',
-        '{"nvbandwidth": {"testcases": 7, "GPU Device list": {"a": 1}, "error": 9}}',
-        '{"nvbandwidth": []}',
-        "\x1b[" * 100_000,
-        "Device 1: " + "(" * 100_000,
-    ],
-)
-def test_hostile_output_is_refused_or_says_little(hostile):
-    try:
-        found = nvbandwidth.parse(hostile)
-    except CannotMeasure:
-        return
-    assert len(found.cases) <= 256
-    assert all(each.status != PASSED for each in found.cases)
 
 
 def test_a_real_json_of_version_0_5():
