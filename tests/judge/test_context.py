@@ -1,4 +1,4 @@
-"""A context and the facts of a node go with their last reference: a fleet's must not wait for a full collection."""
+"""What checks are given of a node: it goes with its last reference, and says what no split GPU can be measured for."""
 
 import gc
 import weakref
@@ -7,10 +7,11 @@ from typing import NoReturn
 
 import pytest
 from fleet.machine import Machine
+from support.healthy_platforms import every
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baselines
-from nodegate.errors import NotJudged
+from nodegate.errors import CannotMeasure, NotApplicable, NotDone, NotJudged
 from nodegate.judge.context import Context
 from nodegate.judge.judge import judge
 from nodegate.node import Node
@@ -34,6 +35,7 @@ def alone() -> NoReturn:
 
 @pytest.mark.usefixtures("no_collections")
 def test_a_context_holds_no_reference_to_itself_after_its_checks() -> None:
+    """A fleet's must not wait for a full collection."""
     document = Machine.hgx_h100("gpu01").document()
     del document["sections"]["services"]
     evidence = Evidence("gpu01", FACTS, 0.0, 0.0, document=document)
@@ -44,3 +46,49 @@ def test_a_context_holds_no_reference_to_itself_after_its_checks() -> None:
     del context
     assert gone() is None
     assert facts() is None
+
+
+# GPUs that are split by MIG have no whole GPU to load: by design where the site says so, else something is open
+
+
+OF_WHOLE_GPUS = ("burn", "gpu_copies", "nccl", "nccl_groups")
+
+
+def context(machine: Machine, **expected: object) -> Context:
+    def nothing(name: str) -> Evidence:
+        raise CannotMeasure(f"no evidence of {name}", next_step="measure this node again")
+
+    return Context(
+        Node("gpu01", expected=expected, origin="hosts.yaml:7"),
+        Evidence("gpu01", "facts", 0.0, 0.0, document=machine.document()),
+        baselines=Baselines.read(),
+        profile=Profile.DELIVERY,
+        fleet=alone,
+        measured=nothing,
+    )
+
+
+@pytest.fixture
+def split() -> Machine:
+    every(machine := Machine.hgx_h100(), "mig_mode", [1, 1])
+    return machine
+
+
+@pytest.mark.parametrize("name", OF_WHOLE_GPUS)
+def test_mig_by_policy_is_not_applicable(split: Machine, name: str) -> None:
+    with pytest.raises(NotApplicable, match="MIG is on for every GPU") as said:
+        context(split, mig="on").resolve(name)
+    assert not isinstance(said.value, NotDone)
+
+
+@pytest.mark.parametrize("name", OF_WHOLE_GPUS)
+@pytest.mark.parametrize("expected", [{}, {"mig": "off"}])
+def test_mig_that_nobody_asked_for_leaves_the_claims_open(split: Machine, name: str, expected: dict[str, str]) -> None:
+    with pytest.raises(NotDone, match=r"nodegate_mig: on"):
+        context(split, **expected).resolve(name)
+
+
+def test_one_split_gpu_hides_no_other(split: Machine) -> None:
+    split.set_gpu(3, "mig_mode", [0, 0])
+    with pytest.raises(CannotMeasure, match="no evidence of burn"):
+        context(split, mig="mixed").resolve("burn")

@@ -1,4 +1,4 @@
-"""The fleet comparison: who differs from most nodes of its platform, and when nobody can say."""
+"""The fleet comparison: who differs from most nodes of its platform, when nobody can say, and what sets nodes apart."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,9 @@ import pytest
 
 from fuzz.growth import cpu_s
 from nodegate.errors import NotJudged
+from nodegate.judge.characteristics import traits_of
 from nodegate.judge.fleet import Difference, Fleet
+from nodegate.node import Node
 from nodegate.records import part
 from nodegate.records.run import Drift
 from nodegate.records.verdict import Verdict
@@ -50,11 +52,8 @@ def test_a_tie_has_no_majority_and_every_node_hears_of_it():
     finding = said.finding(part.setting("driver"), action="")
     assert finding.message == "driver: 550; no value is common to most of 4 nodes (2 x 535, 2 x 550)"
     assert tie.agreeing("a") == ()
-
-
-def test_the_largest_group_is_no_majority_until_it_is_more_than_half():
     (said,) = fleet({"a": "1", "b": "1", "c": "2", "d": "3"}).compare("a")
-    assert said.majority == ""
+    assert said.majority == "", "the largest group is none until it is more than half"
 
 
 def test_what_could_not_be_read_is_no_value():
@@ -62,12 +61,8 @@ def test_what_could_not_be_read_is_no_value():
     assert some.compare("d") == ()
     assert some.agreeing("d") == ()
     assert some.agreeing("a") == ("driver",)
-
-
-def test_fewer_than_three_known_values_are_not_compared():
     few = fleet({"a": "550", "b": "535", "c": UNREAD})
-    assert few.compare("a") == ()
-    assert few.agreeing("a") == ()
+    assert (few.compare("a"), few.agreeing("a")) == ((), ())
 
 
 def test_platforms_are_not_mixed():
@@ -103,3 +98,37 @@ def test_a_fleet_of_1250_nodes_is_quick():
     assert cpu_s(odd_ones, big) < 2  # measured: 0.1 s
     assert odd_ones(big) == {"gpu0700"}
     assert [row.characteristic for row in Fleet(big).drift()] == ["c3"]
+
+
+# What sets a node apart when numbers are compared: its rack, its firmware, the lot of its boards
+
+
+LOT = {f"GPU {at}": f"165292200{at}111" for at in range(8)}
+
+
+def traits(expected=None, known=None, serials=None):
+    return traits_of(Node("gpu01", expected=expected or {}), known or {}, serials or {})
+
+
+def test_places_come_first():
+    found = traits({"rack": "r7", "leaf": 3, "gpus": 8}, {"GPU VBIOS": "96.00.74"})
+    assert list(found.items()) == [("rack", "r7"), ("leaf", "3"), ("GPU VBIOS", "96.00.74")]
+
+
+def test_what_could_not_be_read_sets_nobody_apart():
+    assert traits(known={"GPU VBIOS": Unknown(Why.MISSING, "")}) == {}
+
+
+@pytest.mark.parametrize(
+    ("serials", "lot"),
+    [
+        (LOT, {"GPU serials": "165292..."}),
+        ({**LOT, "GPU 3": "1700000000000", "chassis": "7XK0001"}, {"GPU serials": "165292..."}),
+        ({**LOT, **{f"GPU {at}": f"170{at}00000000" for at in range(4)}}, {}),
+        ({"GPU 0": "N/A", "GPU 1": "123"}, {}),
+        ({}, {}),
+    ],
+    ids=["one lot", "one board replaced", "half replaced", "no numbers", "none"],
+)
+def test_the_lot_of_most_of_its_gpus(serials, lot):
+    assert traits(serials=serials) == lot

@@ -41,13 +41,6 @@ def test_the_slot_of_a_gpu_still_counts(profile: Profile) -> None:
 
 
 @BOTH
-def test_an_old_kernel_of_a_distribution_warns(profile: Profile) -> None:
-    machine = Machine.hgx_h100()
-    machine.set("system", "kernel_release", "4.18.0-553.el8_10.x86_64")
-    assert judge_one("host.kernel_version", machine, profile=profile).verdict is Verdict.WARN
-
-
-@BOTH
 def test_without_systemd_nvml_says_whether_persistence_mode_is_on(profile: Profile) -> None:
     machine = Machine.hgx_h100()
     machine.units.clear()

@@ -3,25 +3,31 @@
 One machine under two names, swapped addresses, and a machine or a board that changes while it is measured.
 """
 
-from collections.abc import Callable, Mapping
+import json
+import time
+from collections.abc import Callable, Collection, Mapping
+from itertools import combinations
 from pathlib import Path
 
 import pytest
-from fleet.machine import Machine, facts_of
-from support.judging import baseline_of, fleet_of, judge_one
-from support.recorded import run_pytest, write_fleet
+from fleet.machine import Machine
+from support.judged_fleet import judged_alone
+from support.judging import fleet_of, judge_one
+from support.recorded import PytestOutcome, run_pytest, write_fleet
 
 from nodegate.baseline.baseline import Baselines
-from nodegate.judge.characteristics import characteristics
+from nodegate.claims.prove import claims_of_node
 from nodegate.judge.context import Context
 from nodegate.judge.fleet import Fleet
-from nodegate.judge.identity import identity
+from nodegate.judge.identity import Identities, Identity
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.profile import Profile
+from nodegate.records.claim import State
 from nodegate.records.evidence import Evidence
 from nodegate.records.finding import Record
-from nodegate.records.verdict import Verdict
+from nodegate.records.verdict import NodeVerdict, Verdict
+from nodegate.run.decision import decide
 from nodegate.suite import checks
 
 ONE_NAME = "platform.one_name"
@@ -35,28 +41,14 @@ def said(machines: Mapping[str, Machine], name: str) -> Record:
     return judge_one(ONE_NAME, machines[name], node=Node(name), fleet=fleet_of(machines))
 
 
-def serial(machine: Machine) -> object:
-    return machine.sections["system"]["dmi"]["product_serial"]
-
-
 @pytest.mark.parametrize("pairs", [[(index, index) for index in range(8)], [(3, 5)]], ids=["all", "one"])
 def test_two_names_with_the_same_gpus_are_an_error(pairs: list[tuple[int, int]]) -> None:
     machines = four()
     for first, second in pairs:
         machines["gpu2"].set_gpu(second, "uuid", machines["gpu1"].sections["nvml"]["gpus"][first]["uuid"])
-    records = [said(machines, name) for name in machines]
+    records = [*one_name(machines).values()]
     assert [record.verdict for record in records] == [Verdict.ERROR] * 2 + [Verdict.PASS] * 2
     assert all("gpu1 and gpu2 report the same GPU GPU-" in record.message for record in records[:2])
-
-
-def test_one_serial_number_for_two_nodes_is_an_error_where_nothing_else_tells_them_apart() -> None:
-    machines = four()
-    machines["gpu2"].set("system", "dmi.product_serial", serial(machines["gpu1"]))
-    machines["gpu2"].section_fails("nvml", "timeout", "10 s")
-    for name in ("gpu1", "gpu2"):
-        record = said(machines, name)
-        assert record.verdict is Verdict.ERROR
-        assert f"gpu1 and gpu2 report the same serial number {serial(machines['gpu1'])}" in record.message
 
 
 @pytest.mark.parametrize("of_gpu", [False, True])
@@ -65,9 +57,10 @@ def test_one_serial_number_for_two_machines_is_a_warning(of_gpu: bool) -> None:
     if of_gpu:
         machines["gpu2"].set_gpu(5, "serial", machines["gpu1"].sections["nvml"]["gpus"][3]["serial"])
     else:
-        machines["gpu2"].set("system", "dmi.product_serial", serial(machines["gpu1"]))
-    verdicts = [said(machines, name).verdict for name in machines]
-    assert verdicts == [Verdict.WARN] * 2 + [Verdict.PASS] * 2
+        machines["gpu2"].set(
+            "system", "dmi.product_serial", machines["gpu1"].sections["system"]["dmi"]["product_serial"]
+        )
+    assert [each.verdict for each in one_name(machines).values()] == [Verdict.WARN] * 2 + [Verdict.PASS] * 2
     assert "gpu1 and gpu2 report the same serial number" in said(machines, "gpu2").message
 
 
@@ -90,17 +83,6 @@ def test_a_swapped_pair_is_an_error(tmp_path: Path) -> None:
 # What must raise no alarm
 
 
-def fleet_with(names: Mapping[str, str]) -> Fleet:
-    nodes, who = {}, {}
-    for number, (name, hostname) in enumerate(names.items(), 1):
-        machine = Machine.hgx_h100(name, number)
-        machine.set("system", "hostname", hostname)
-        facts = facts_of(machine)
-        nodes[name] = (baseline_of(facts, Node(name)).platform, characteristics(facts))
-        who[name] = identity(facts, Node(name))
-    return Fleet(nodes, who)
-
-
 @pytest.mark.parametrize(
     "names",
     [
@@ -108,12 +90,16 @@ def fleet_with(names: Mapping[str, str]) -> Fleet:
         {"gpu1.a": "gpu1", "gpu1.b": "gpu1"},
         {"10.0.0.1": "gpu1", "10.0.0.2": "gpu2"},
         {"localhost": "login", "gpu1": "localhost"},
+        {"a": "localhost", "b": "localhost"},
         {"gpu1": "node-17", "gpu2": "node-18"},
     ],
     ids=str,
 )
 def test_names_of_any_kind_are_no_swapped_pair(names: Mapping[str, str]) -> None:
-    fleet = fleet_with(names)
+    machines = {name: Machine.hgx_h100(name, number) for number, name in enumerate(names, 1)}
+    for name, hostname in names.items():
+        machines[name].set("system", "hostname", hostname)
+    fleet = fleet_of(machines)
     assert [fleet.wrong_machine(name) for name in names] == [""] * len(names)
 
 
@@ -179,5 +165,149 @@ def test_who_answers_after_the_load_is_who_was_put_under_it(change: Callable[[Ma
 def test_a_machine_that_stayed_the_same_is_compared_as_ever() -> None:
     assert devices_after(lambda machine: None).verdict is Verdict.PASS
     assert devices_after(lambda machine: machine.lose_gpu(3)).verdict is Verdict.FAIL
-    hidden = {"why": "denied", "detail": "EACCES"}
-    assert devices_after(lambda machine: machine.set("system", "dmi.product_serial", hidden)).verdict is Verdict.PASS
+    assert devices_after(lambda machine: machine.set("system", "dmi.product_serial", HIDDEN)).verdict is Verdict.PASS
+
+
+# Two names of one machine are never both accepted, whatever of its identity could not be read
+
+
+HIDDEN = {"why": "denied", "detail": "EACCES"}
+BOOT, NAME, CHASSIS, GPUS, GPU_SERIALS, ADAPTERS = "boot id", "host name", "chassis", "GPUs", "GPU serials", "adapters"
+READINGS = (BOOT, NAME, CHASSIS, GPUS, GPU_SERIALS, ADAPTERS)
+NUMBERS = {CHASSIS, GPUS, GPU_SERIALS, ADAPTERS}
+WHERE = ("gpu01", "gpu02", "both")
+
+
+def hide(machine: Machine, readings: Collection[str]) -> None:
+    paths = {BOOT: "boot_id", NAME: "hostname", CHASSIS: "dmi.product_serial"}
+    for reading in paths.keys() & set(readings):
+        machine.set("system", paths[reading], HIDDEN)
+    for key in [key for reading, key in ((GPUS, "uuid"), (GPU_SERIALS, "serial")) if reading in readings]:
+        for index in range(8):
+            machine.set_gpu(index, key, HIDDEN)
+    for adapter in machine.sections["infiniband"].values() if ADAPTERS in readings else ():
+        adapter["node_guid"] = HIDDEN
+
+
+def twice(where: str, readings: Collection[str]) -> dict[str, Machine]:
+    """One machine under two names, by one of which, or by both, these readings are hidden."""
+    machines = {name: Machine.hgx_h100("gpu01", 1) for name in ("gpu01", "gpu02")}
+    for name, machine in machines.items():
+        machine.name = name
+        if where in (name, "both"):
+            hide(machine, readings)
+    return machines
+
+
+def one_name(machines: dict[str, Machine]) -> dict[str, Record]:
+    return {name: said(machines, name) for name in machines}
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_one_machine_under_two_names_passes_under_neither_as_long_as_one_number_is_shared(where: str) -> None:
+    """Every set of readings is hidden that leaves a number of a part; containers share a boot, and anyone a name."""
+    for count in range(len(READINGS)):
+        for hidden in combinations(READINGS, count):
+            if set(hidden) >= NUMBERS:
+                continue
+            told = one_name(twice(where, hidden))
+            apart = {name for name, record in told.items() if record.verdict not in (Verdict.ERROR, Verdict.NOT_JUDGED)}
+            assert apart == set(), (hidden, {name: record.message for name, record in told.items()})
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_of_names_that_nothing_tells_apart_at_most_one_passes(where: str) -> None:
+    for hidden in (READINGS, {*READINGS} - {BOOT}, {*READINGS} - {NAME}):
+        told = one_name(twice(where, hidden))
+        apart = {name for name, record in told.items() if record.verdict is Verdict.PASS}
+        assert apart <= (set() if where == "both" else {"gpu01", "gpu02"} - {where})
+
+
+@pytest.mark.parametrize("hidden", [(BOOT,), (NAME,), (BOOT, NAME)], ids=" and ".join)
+@pytest.mark.parametrize("where", WHERE)
+def test_at_delivery_under_load_neither_name_is_accepted(where: str, hidden: tuple[str, ...]) -> None:
+    records = judged_alone([*twice(where, hidden).values()], {})
+    for name, found in records.items():
+        (said,) = (record for record in found if record.check == "platform.one_name")
+        assert said.verdict is Verdict.ERROR
+        assert "gpu01 and gpu02 " in said.message
+        claims = claims_of_node(Profile.DELIVERY, found, lambda _: "", nodes=2)
+        assert {each.state for each in claims if each.claim == "identity"} == {State.NOT_PROVEN}
+        assert decide(name, found, claims).verdict is not NodeVerdict.ACCEPTED
+
+
+@pytest.mark.parametrize("lacking", ["system", "nvml", "infiniband"])
+def test_a_section_that_could_not_be_read_leaves_the_rest_to_compare_by(lacking: str) -> None:
+    machines = twice("gpu01", ())
+    machines["gpu02"].section_fails(lacking, "timeout", "10 s")
+    assert {record.verdict for record in one_name(machines).values()} == {Verdict.ERROR}
+
+
+def test_two_machines_are_two_and_what_is_hidden_of_one_is_named() -> None:
+    machines = {f"gpu0{number}": Machine.hgx_h100(f"gpu0{number}", number) for number in (1, 2)}
+    assert {record.verdict for record in one_name(machines).values()} == {Verdict.PASS}
+    hide(machines["gpu02"], (NAME,))
+    told = one_name(machines)
+    assert told["gpu02"].message == "node: not judged: its host name could not be read"
+    assert "not known of gpu02" in told["gpu01"].message
+
+
+# In a run: both names are an error, and nothing is put under load
+
+
+SAME = "a and b are the same machine"
+
+
+def here(folder: Path, *names: str, locks: bool = False) -> Path:
+    """An inventory that calls this machine by several names, each with a lock of its own or all with one."""
+    lines = ["all:", "  hosts:"]
+    for name in names:
+        lock = folder / f"{name if locks else 'node'}.lock"
+        lines.append(f"    {name}: {{ansible_connection: local, nodegate_lock: {lock}}}")
+    (folder / "hosts.yaml").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def verdicts(outcome: PytestOutcome) -> dict[tuple[str, str], tuple[str, bool]]:
+    return {(each.node, each.check): (each.verdict.value, SAME in each.message) for each in outcome.records}
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "2"]])
+def test_both_names_are_an_error_and_no_load_is_put_on_either(tmp_path: Path, more: list[str]) -> None:
+    where = here(tmp_path, "a", "b")
+    outcome = run_pytest(where, ["--inventory", "hosts.yaml", "-k", "one_name or test_complete and test_burn", *more])
+    assert outcome.exit_code == 1, outcome.stdout + outcome.stderr
+    found = verdicts(outcome)
+    assert {node for node, _ in found} == {"a", "b"}
+    assert set(found.values()) == {("error", True)}, [each.message for each in outcome.records]
+    for name in ("a", "b"):
+        kept = json.loads((outcome.folder / "evidence" / name / "burn.json").read_text())
+        assert SAME in json.dumps(kept["error"])
+    again = run_pytest(where, ["--replay", str(outcome.folder.resolve()), "-k", "one_name"])
+    assert set(verdicts(again).values()) == {("error", True)}
+
+
+def test_without_a_lock_both_names_are_an_error_too(tmp_path: Path) -> None:
+    where = here(tmp_path, "a", "b")
+    outcome = run_pytest(where, ["--inventory", "hosts.yaml", "-k", "one_name", "--profile", "bootcheck"])
+    assert set(verdicts(outcome).values()) == {("error", True)}
+
+
+def test_nodes_with_locks_of_their_own_on_one_machine_are_what_the_site_says(tmp_path: Path) -> None:
+    where = here(tmp_path, "a", "b", locks=True)
+    outcome = run_pytest(where, ["--inventory", "hosts.yaml", "-k", "one_name"])
+    assert set(verdicts(outcome).values()) == {("pass", False)}
+    again = run_pytest(where, ["--replay", str(outcome.folder.resolve()), "-k", "one_name"])
+    assert set(verdicts(again).values()) == {("pass", False)}
+
+
+def test_one_serial_number_of_the_whole_fleet_is_compared_once_and_not_by_each_measurement() -> None:
+    names = [f"gpu{index:03}" for index in range(400)]
+    shared = frozenset({"same serial number VMX-778812"})
+    known = {name: Identity(name, name, name, frozenset({f"GPU-{name}"}), shared) for name in names}
+    identities, spent = Identities(known), []
+    for _ in range(2):
+        started = time.process_time()
+        assert not any(map(identities.wrong, names))
+        spent.append(time.process_time() - started)
+    assert spent[1] < spent[0] / 5

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fleet.machine import Machine
 from support.judging import fleet_of, judge_one
-from support.recorded import run_pytest, write_fleet
+from support.recorded import PytestOutcome, run_pytest, write_fleet
 
 from nodegate.node import Node
 from nodegate.records.finding import Record
@@ -58,31 +58,23 @@ def test_without_racks_in_the_inventory_nothing_is_compared() -> None:
     assert {record.verdict for record in said_of_trays([ONE] * 4 + [TWO], rack="")} == {Verdict.SKIP}
 
 
-def order(folder: Path, chassis: Sequence[str]) -> None:
-    hosts = folder / "hosts.yaml"
-    ordered = f"    nodegate_expect: {{chassis_serial: {json.dumps(list(chassis))}}}\n"
-    hosts.write_text(hosts.read_text().replace("  vars:\n", f"  vars:\n{ordered}"))
-
-
-def test_serial_numbers_that_no_node_has(tmp_path: Path) -> None:
+def test_serial_numbers_that_no_node_has_are_noted_and_an_order_that_is_all_there_is_not(tmp_path: Path) -> None:
     machines = [Machine.hgx_h100(f"gpu{number}", number) for number in range(1, 4)]
     have = [machine.sections["system"]["dmi"]["product_serial"] for machine in machines]
-    write_fleet(tmp_path, machines)
-    order(tmp_path, [*have, "SN-LOST-1", "SN-LOST-2"])
+    hosts = write_fleet(tmp_path, machines)
+    text = hosts.read_text()
     asked = ["--inventory", "hosts.yaml", "--passive", "-k", "ordered"]
-    outcome = run_pytest(tmp_path, asked)
+
+    def ordered(*chassis: str) -> PytestOutcome:
+        demand = f"    nodegate_expect: {{chassis_serial: {json.dumps(chassis)}}}\n"
+        hosts.write_text(text.replace("  vars:\n", f"  vars:\n{demand}"))
+        return run_pytest(tmp_path, asked)
+
+    assert "of the order" not in ordered(*have).stdout
+    outcome = ordered(*have, "SN-LOST-1", "SN-LOST-2")
     said = "2 of 5 chassis serial numbers of the order were seen on no node: SN-LOST-1, SN-LOST-2"
     assert f"note: {said}" in outcome.stdout
     assert json.loads((outcome.folder / "report.json").read_text())["run"]["notes"] == [said]
     assert set(outcome.verdicts("ordered.serials").values()) == {"pass"}
     part = run_pytest(tmp_path, [*asked, "--nodes", "gpu1", "--run-dir", "part"])
     assert "of the order" not in part.stdout
-
-
-def test_an_order_that_is_all_there_is_not_mentioned(tmp_path: Path) -> None:
-    machines = [Machine.hgx_h100(f"gpu{number}", number) for number in range(1, 3)]
-    write_fleet(tmp_path, machines)
-    order(tmp_path, [machine.sections["system"]["dmi"]["product_serial"] for machine in machines])
-    assert (
-        "of the order" not in run_pytest(tmp_path, ["--inventory", "hosts.yaml", "--passive", "-k", "ordered"]).stdout
-    )

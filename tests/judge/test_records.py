@@ -40,14 +40,6 @@ def test_a_record_names_node_check_and_failure_modes() -> None:
     assert record.waiver == ""
 
 
-def test_facts_are_given_by_name() -> None:
-    def compare(gpus: int, limit: int, verdicts: Verdicts) -> None:
-        verdicts.equal(part=part.host("GPUs"), quantity="count", observed=gpus, expected=limit, action="look")
-
-    record = judged(compare, "gpus", "limit", "verdicts", facts={"gpus": 7, "limit": 8})
-    assert (record.verdict, record.message) == (FAIL, "GPUs: count 7, expected 8 - look")
-
-
 def test_the_headline_is_the_first_of_the_worst_and_counts_the_others() -> None:
     def several(verdicts: Verdicts) -> None:
         verdicts.passed(part=part.gpu(0), text="good")

@@ -11,7 +11,7 @@ from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.records import part
 from nodegate.records.finding import Limit
 from nodegate.records.verdict import Verdict, worst
-from nodegate.unknown import Unknown, Why, value_or
+from nodegate.unknown import Known, Unknown, Why, value_or
 from nodegate.verdicts import NEXT_STEP_UNKNOWN, Verdicts
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
@@ -30,13 +30,10 @@ def only(verdicts: Verdicts) -> tuple[Verdict, str]:
 # The lattice
 
 
-def test_the_order_has_every_verdict() -> None:
-    assert set(FROM_BEST) == set(Verdict)
-
-
 @given(st.lists(VERDICTS, min_size=1))
 def test_the_worst_of_them_is_the_verdict_of_all(verdicts: list[Verdict]) -> None:
     assert worst(verdicts) is max(verdicts, key=FROM_BEST.index)
+    assert set(FROM_BEST) == set(Verdict)
 
 
 def test_of_nothing_the_worst_is_error() -> None:
@@ -75,14 +72,6 @@ def test_equal_says_what_was_seen_and_what_is_right() -> None:
     assert (good.verdict, good.message, good.action) == (PASS, "GPU 3: link width 16 lanes", "")
 
 
-def test_a_limit_brings_its_own_unit_and_source() -> None:
-    verdicts = Verdicts()
-    limit = Limit(8, "GPUs", "hgx-h100-8.yaml gpu.count")
-    verdicts.equal(part=part.host("GPUs"), quantity="answering", observed=7, expected=limit, action="see gpu.lost")
-    said = "GPUs: answering 7 GPUs, expected 8 GPUs (hgx-h100-8.yaml gpu.count) - see gpu.lost"
-    assert only(verdicts) == (FAIL, said)
-
-
 def test_at_least_and_at_most_with_a_milder_verdict() -> None:
     verdicts, rate, rows = Verdicts(), Limit(400, "Gb/s", "spec"), Limit(0, "rows", "")
     port = part.port(part.nic("mlx5_0"), 1)
@@ -99,12 +88,10 @@ def test_at_least_and_at_most_with_a_milder_verdict() -> None:
 @pytest.mark.parametrize(
     ("value", "unit", "shown"),
     [
-        (32.0, "GT/s", "32 GT/s"),
         (2.5, "GT/s", "2.5 GT/s"),
         (0.1 + 0.2, "s", "0.3 s"),
         (71.849999, "W", "72 W"),
         (1e-7, "s", "1e-07 s"),
-        (16, "lanes", "16 lanes"),
         ("on", "", "on"),
         (True, "", "yes"),
         (0.0, "", "0"),
@@ -214,12 +201,6 @@ def test_found_joins_subject_message_and_remedy() -> None:
     assert (verdicts.findings[0].observed, verdicts.findings[0].limit) == (2, None)
 
 
-def test_passed_has_no_action() -> None:
-    verdicts = Verdicts()
-    verdicts.passed(part=part.gpu(0), text="responds", quantity="responds", observed=True)
-    assert only(verdicts) == (PASS, "GPU 0: responds")
-
-
 def test_skip_and_cannot_end_the_check() -> None:
     verdicts = Verdicts()
     with pytest.raises(NotApplicable, match=r"^no NVSwitch here$"):
@@ -228,3 +209,60 @@ def test_skip_and_cannot_end_the_check() -> None:
         verdicts.cannot("no GPU", next_step="look at PCIe")
     assert (said.value.reason, said.value.next_step) == ("no GPU", "look at PCIe")
     assert verdicts.verdict is ERROR
+
+
+# Words of their own: a yes or no, a reading that the part does not have, a count with its noun
+
+
+GPU = part.gpu(3)
+ABSENT = Unknown(Why.NOT_SUPPORTED, "NVML 3")
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected", "verdict", "brief"),
+    [
+        (True, True, Verdict.PASS, "responds"),
+        (False, True, Verdict.FAIL, "does not respond"),
+        (False, False, Verdict.PASS, "responds"),
+        (True, False, Verdict.FAIL, "does not respond"),
+        (ABSENT, True, Verdict.SKIP, "does not report answer"),
+        (Unknown(Why.FAILED, "EIO"), True, Verdict.ERROR, "could not read answer: failed: EIO"),
+    ],
+)
+def test_a_yes_or_no_has_its_own_words(observed: Known[bool], *, expected: bool, verdict: Verdict, brief: str) -> None:
+    verdicts = Verdicts()
+    verdicts.holds(
+        part=GPU,
+        quantity="answer",
+        observed=observed,
+        expected=expected,
+        good="responds",
+        bad="does not respond",
+        action="look",
+        absent=Verdict.SKIP,
+    )
+    (finding,) = verdicts.findings
+    assert finding.verdict is verdict
+    assert finding.brief.startswith(brief)
+
+
+def test_a_limit_that_the_part_does_not_have_is_absent_too() -> None:
+    verdicts = Verdicts()
+    verdicts.at_least(part=GPU, quantity="SM clock", observed=1200, limit=ABSENT, action="look", absent=Verdict.SKIP)
+    assert verdicts.verdict is Verdict.SKIP
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "quantity", "unit", "brief"),
+    [
+        (1, 1, "memory banks without a spare row", "banks", "1 memory bank without a spare row"),
+        (0, 0, "uncorrectable errors since driver load", "errors", "0 uncorrectable errors since driver load"),
+        (3, 0, "remapped rows", "rows", "3 remapped rows, expected at most 0 rows"),
+        (3, 0, "time slowed by heat", "s", "time slowed by heat 3 s, expected at most 0 s"),
+        (3, 0, "power draw", "W", "power draw 3 W, expected at most 0 W"),
+    ],
+)
+def test_a_count_stands_before_its_noun(count: int, most: int, quantity: str, unit: str, brief: str) -> None:
+    verdicts = Verdicts()
+    verdicts.at_most(part=GPU, quantity=quantity, observed=count, limit=Limit(most, unit, "none"), action="look")
+    assert verdicts.findings[0].brief == brief

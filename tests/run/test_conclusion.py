@@ -9,7 +9,6 @@ from support import sample_report
 from support.made_findings import GPU3, NIC2, finding, record
 
 from nodegate.claims.verdict import node_verdict
-from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.knowledge.words import Cause as LogCause
 from nodegate.knowledge.words import Text
 from nodegate.records import part
@@ -150,7 +149,3 @@ def test_a_node_that_warns_is_never_simply_fine(program_log: Answer) -> None:
     assert "; add the job's logs" in conclude(told)
     assert conclude(told, program_log).startswith(words)
     assert "; look at the code: " in conclude(told, program_log)
-
-
-def test_every_failure_mode_has_a_cause() -> None:
-    assert list(failure_modes()) == [f"F{number:02}" for number in range(1, 34)]
