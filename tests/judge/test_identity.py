@@ -37,8 +37,9 @@ def four() -> dict[str, Machine]:
     return {f"gpu{number}": Machine.hgx_h100(f"gpu{number}", number) for number in range(1, 5)}
 
 
-def said(machines: Mapping[str, Machine], name: str) -> Record:
-    return judge_one(ONE_NAME, machines[name], node=Node(name), fleet=fleet_of(machines))
+def one_name(machines: Mapping[str, Machine]) -> dict[str, Record]:
+    fleet = fleet_of(machines)
+    return {name: judge_one(ONE_NAME, each, node=Node(name), fleet=fleet) for name, each in machines.items()}
 
 
 @pytest.mark.parametrize("pairs", [[(index, index) for index in range(8)], [(3, 5)]], ids=["all", "one"])
@@ -61,7 +62,7 @@ def test_one_serial_number_for_two_machines_is_a_warning(of_gpu: bool) -> None:
             "system", "dmi.product_serial", machines["gpu1"].sections["system"]["dmi"]["product_serial"]
         )
     assert [each.verdict for each in one_name(machines).values()] == [Verdict.WARN] * 2 + [Verdict.PASS] * 2
-    assert "gpu1 and gpu2 report the same serial number" in said(machines, "gpu2").message
+    assert "gpu1 and gpu2 report the same serial number" in one_name(machines)["gpu2"].message
 
 
 def test_a_swapped_pair_is_an_error(tmp_path: Path) -> None:
@@ -108,7 +109,7 @@ def test_what_a_board_maker_left_in_place_of_a_serial_number_is_none(filled: str
     machines = four()
     for machine in machines.values():
         machine.set("system", "dmi.product_serial", filled)
-    assert [said(machines, name).verdict for name in machines] == [Verdict.PASS] * 4
+    assert [each.verdict for each in one_name(machines).values()] == [Verdict.PASS] * 4
 
 
 def test_containers_on_one_machine_share_its_boot_and_its_serial_number() -> None:
@@ -117,7 +118,7 @@ def test_containers_on_one_machine_share_its_boot_and_its_serial_number() -> Non
         machine.set("system", "boot_id", "11111111-2222-4333-8444-555555555555")
         machine.set("system", "dmi.product_serial", "7XK0001")
         machine.sections["nvml"] = {}
-    assert Verdict.ERROR not in {said(machines, name).verdict for name in machines}
+    assert Verdict.ERROR not in {each.verdict for each in one_name(machines).values()}
 
 
 # Facts before the load and after it
@@ -199,10 +200,6 @@ def twice(where: str, readings: Collection[str]) -> dict[str, Machine]:
     return machines
 
 
-def one_name(machines: dict[str, Machine]) -> dict[str, Record]:
-    return {name: said(machines, name) for name in machines}
-
-
 @pytest.mark.parametrize("where", WHERE)
 def test_one_machine_under_two_names_passes_under_neither_as_long_as_one_number_is_shared(where: str) -> None:
     """Every set of readings is hidden that leaves a number of a part; containers share a boot, and anyone a name."""
@@ -258,13 +255,13 @@ def test_two_machines_are_two_and_what_is_hidden_of_one_is_named() -> None:
 SAME = "a and b are the same machine"
 
 
-def here(folder: Path, *names: str, locks: bool = False) -> Path:
-    """An inventory that calls this machine by several names, each with a lock of its own or all with one."""
-    lines = ["all:", "  hosts:"]
-    for name in names:
-        lock = folder / f"{name if locks else 'node'}.lock"
-        lines.append(f"    {name}: {{ansible_connection: local, nodegate_lock: {lock}}}")
-    (folder / "hosts.yaml").write_text("\n".join(lines) + "\n")
+def here(folder: Path, locks: tuple[str, str] = ("node", "node")) -> Path:
+    """An inventory that calls this machine by two names, each with a lock of its own or both with one."""
+    hosts = [
+        f"    {name}: {{ansible_connection: local, nodegate_lock: {folder}/{lock}.lock}}\n"
+        for name, lock in zip("ab", locks, strict=True)
+    ]
+    (folder / "hosts.yaml").write_text("".join(["all:\n  hosts:\n", *hosts]))
     return folder
 
 
@@ -274,7 +271,7 @@ def verdicts(outcome: PytestOutcome) -> dict[tuple[str, str], tuple[str, bool]]:
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
 def test_both_names_are_an_error_and_no_load_is_put_on_either(tmp_path: Path, more: list[str]) -> None:
-    where = here(tmp_path, "a", "b")
+    where = here(tmp_path)
     outcome = run_pytest(where, ["--inventory", "hosts.yaml", "-k", "one_name or test_complete and test_burn", *more])
     assert outcome.exit_code == 1, outcome.stdout + outcome.stderr
     found = verdicts(outcome)
@@ -288,13 +285,13 @@ def test_both_names_are_an_error_and_no_load_is_put_on_either(tmp_path: Path, mo
 
 
 def test_without_a_lock_both_names_are_an_error_too(tmp_path: Path) -> None:
-    where = here(tmp_path, "a", "b")
+    where = here(tmp_path)
     outcome = run_pytest(where, ["--inventory", "hosts.yaml", "-k", "one_name", "--profile", "bootcheck"])
     assert set(verdicts(outcome).values()) == {("error", True)}
 
 
 def test_nodes_with_locks_of_their_own_on_one_machine_are_what_the_site_says(tmp_path: Path) -> None:
-    where = here(tmp_path, "a", "b", locks=True)
+    where = here(tmp_path, ("a", "b"))
     outcome = run_pytest(where, ["--inventory", "hosts.yaml", "-k", "one_name"])
     assert set(verdicts(outcome).values()) == {("pass", False)}
     again = run_pytest(where, ["--replay", str(outcome.folder.resolve()), "-k", "one_name"])

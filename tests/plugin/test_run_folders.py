@@ -340,7 +340,8 @@ def test_ctrl_c_while_nodes_are_measured_ends_soon_and_accepts_nobody(
 
 
 def test_a_second_ctrl_c_ends_the_wait_for_the_nodes_and_keeps_the_report(machines: Fleet, tmp_path: Path) -> None:
-    running = start(machines, tmp_path)
+    (tmp_path / "patient.py").write_text("from nodegate.transport import guarded\nguarded.CLOSE_S = 600.0\n")
+    running = start(machines, tmp_path, "-p", "patient")
     slow = machines.home / "slow-python"
     slow.write_text("#!/bin/sh\ntrap '' TERM INT HUP\nsleep 300\n")
     assert wait_until(evidence(tmp_path / "run", "node1").exists, limit_s=60)

@@ -26,7 +26,6 @@ from nodegate.records.run_folder import RunFolder
 from nodegate.run.prepare import prepare
 from nodegate.run.run_evidence import drop_what_failed
 from nodegate.run.settings import Settings
-from nodegate.wire import Wire
 
 ONE_CHECK = ["-q", "--tb=no", "-k", "link_width"]
 CHECK = "pcie.link_width"
@@ -161,15 +160,6 @@ def test_another_manifest_is_not_that_of_the_report(run: Path) -> None:
     again = report(run)
     assert again.returncode == 2
     assert "does not belong to this report.json" in again.stderr
-
-
-def test_a_key_that_stands_twice_is_refused() -> None:
-    text = '{"schema": "nodegate.probe/1", "errors": 3, "errors": 0}'
-    read = parse_evidence(text.encode(), node="gpu1", measurement="facts", file="x.json")
-    assert "the key 'errors' stands twice" in str(read.error)
-    wire = Wire("nodegate.probe/1", "the probe", 1 << 20, "look at it")
-    with pytest.raises(CannotMeasure, match="the key 'errors' stands twice"):
-        wire.json(text)
 
 
 def test_a_node_with_another_address_is_measured_again(run: Path) -> None:

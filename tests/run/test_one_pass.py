@@ -6,14 +6,10 @@ import pytest
 from fleet.load.recordings import recordings
 from fleet.machine import Machine
 
-from nodegate import facts as facts_module
 from nodegate import suite
 from nodegate.baseline.baseline import Baselines
-from nodegate.facts import NodeFacts
-from nodegate.judge.context import facts_of
 from nodegate.judge.waivers import Waivers
 from nodegate.node import Node
-from nodegate.packed import pack
 from nodegate.probe import nvml
 from nodegate.probe.gpu import Gpus
 from nodegate.profile import Profile
@@ -80,17 +76,3 @@ def test_each_node_is_parsed_once(documents: Mapping[tuple[str, str], object], m
     folder, _ = judged(documents)
     assert len(parsed) == 2 * NODES  # before the load and after it
     assert sorted(folder.read) == sorted({*folder.read})
-
-
-def test_a_fact_that_nothing_asks_for_again_stays_packed(
-    documents: Mapping[tuple[str, str], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    facts = facts_of(Evidence("gpu001", FACTS, 0.0, 0.0, document=documents["gpu001", FACTS]))  # type: ignore[arg-type]
-    gpus, pci = facts.gpus, facts.pci
-    packed: list[object] = []
-    monkeypatch.setattr(facts_module, "pack", lambda value: packed.append(value) or pack(value))  # type: ignore[func-returns-value]
-    again = NodeFacts(*facts.kept({"gpus", "pci"}))
-    assert again.gpus == gpus
-    assert len(packed) == 2
-    assert NodeFacts(*again.kept({"gpus", "pci"})).pci.devices == pci.devices
-    assert len(packed) == 2  # neither what was asked for is packed again, nor what was not

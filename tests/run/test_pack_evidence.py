@@ -21,7 +21,6 @@ from nodegate.records.evidence import MAX_FACTS_BYTES, MAX_MEASURED_BYTES, Evide
 from nodegate.records.manifest import MANIFEST
 from nodegate.records.results import read
 from nodegate.records.run_folder import RunFolder
-from nodegate.report import render
 from nodegate.report.json_file import load
 from nodegate.run import pack_evidence as packing
 from nodegate.run.node_facts import recorded
@@ -108,15 +107,6 @@ def test_the_page_leads_to_the_files_that_there_are(run: Path) -> None:
     assert files[NARROW] == {"evidence//facts.json"}
 
 
-def test_the_page_leads_to_a_plain_file_beside_compressed_ones(run: Path) -> None:
-    """What a resumed run measured of a node again."""
-    plain = packed_path(facts(run, "gpu3"))
-    facts(run, "gpu3").write_bytes(gzip.decompress(plain.read_bytes()))
-    facts(run, "gpu3").with_name("burn.json").write_text("{}")
-    facts(run, HEALTHY).with_name("burn.json").write_text("{}")
-    assert render._packed(load(run), run) == {f"evidence/{HEALTHY}/facts.json"}
-
-
 # ---- what reads it ---------------------------------------------------------------------------------------------------
 
 
@@ -138,14 +128,6 @@ def test_the_commands_read_it(run: Path) -> None:
     packed_path(facts(run, HEALTHY)).write_bytes(b"")
     triage = nodegate(run.parent, "triage", "run")
     assert "facts.json.gz: has no kernel log" in triage.stdout + triage.stderr
-
-
-def test_a_resumed_run_keeps_it(run: Path) -> None:
-    before = {file: file.read_bytes() for file in (run / "evidence").glob("*/*")}
-    outcome = run_over(run.parent, "--resume", "run")
-    assert outcome.exit_code == 1, outcome.stdout + outcome.stderr
-    assert {file: file.read_bytes() for file in (run / "evidence").glob("*/*")} == before
-    assert nodegate(run.parent, "report", "run").returncode == 0
 
 
 def test_what_is_measured_again_takes_its_place(run: Path) -> None:

@@ -50,16 +50,6 @@ def test_they_read_as_they_came(monkeypatch: pytest.MonkeyPatch, batch: int) -> 
     assert {each for each in kept if each.findings} == {each for each in RECORDS if each.findings}
 
 
-def test_what_did_not_pass_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed_findings, "BATCH", 1)
-    kept = PackedRecords()
-    for each in RECORDS:
-        kept.append(each)
-    packed = {each.verdict for each in kept if isinstance(each.findings, PackedFindings)}
-    assert packed == {Verdict.PASS}
-    assert not [each for each in kept if each.verdict is Verdict.PASS and not isinstance(each.findings, PackedFindings)]
-
-
 def test_a_finding_is_had_by_its_place() -> None:
     kept = PackedRecords()
     for number in range(100):
