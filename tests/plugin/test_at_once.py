@@ -2,12 +2,15 @@
 
 import itertools
 import json
+import zlib
 from pathlib import Path
 
+import pytest
 from fleet.machine import Machine
 from support.recorded import PytestOutcome, run_pytest, write_fleet
 
 from nodegate.claims.prove import ENDED
+from nodegate.records.results import RESULTS
 
 # Where a plugin has something to say about the phases of an item, pytest runs each item itself.
 BY_PYTEST = "def pytest_runtest_setup(item):\n    pass\n"
@@ -29,22 +32,20 @@ def pytest_unconfigure():
 """
 
 
-def fleet_in(folder: Path) -> Path:
+def fleet_in(folder: Path) -> None:
     folder.mkdir()
     machines = [Machine.hgx_h100(f"gpu{number:04}", number) for number in range(1, 4)]
     machines[1].set_link(machines[1].gpu_address(5), width=2)
-    inventory = write_fleet(folder, machines)
+    write_fleet(folder, machines)
     (folder / "recordings/gpu0003/facts.json").unlink()
-    return inventory
+    (folder / "count.py").write_text(COUNT)
+    (folder / "by_pytest.py").write_text(BY_PYTEST)
 
 
 def run(folder: Path, *arguments: str) -> tuple[PytestOutcome, list[str]]:
     if not folder.exists():
-        inventory = fleet_in(folder)
-        (folder / "count.py").write_text(COUNT)
-        (folder / "by_pytest.py").write_text(BY_PYTEST)
-    inventory = folder / "hosts.yaml"
-    outcome = run_pytest(folder, ["--inventory", str(inventory), "--passive", "-p", "count", *arguments])
+        fleet_in(folder)
+    outcome = run_pytest(folder, ["--inventory", "hosts.yaml", "--passive", "-p", "count", *arguments])
     return outcome, (folder / "run_by_pytest").read_text().split()
 
 
@@ -78,16 +79,6 @@ def test_what_failed_before_and_passes_now_is_struck_out_of_the_last_failed(tmp_
     (folder / "recordings/gpu0002/facts.json").write_text(good)
     run(folder, "-k", "pcie and gpu0002")
     assert "test_link_width[gpu0002]" not in failed(folder)
-
-
-def test_verbose_output_names_every_item(tmp_path: Path) -> None:
-    outcome, _ = run(tmp_path / "ours", "-v", "-k", "pcie")
-    assert outcome.stdout.count("::test_") >= len(outcome.records)
-
-
-def test_a_run_that_stops_at_the_first_failure_judges_nothing_after_it(tmp_path: Path) -> None:
-    outcome, _ = run(tmp_path / "ours", "-x", "-k", "link_width")
-    assert [verdict for (_, check), verdict in said(outcome).items() if check == "pcie.link_width"] == ["pass", "fail"]
 
 
 def test_where_something_looks_at_items_it_gets_each_in_the_order_of_pytest(tmp_path: Path) -> None:
@@ -128,3 +119,57 @@ def test_what_was_judged_before_ctrl_c_is_kept_failures_too(tmp_path: Path) -> N
     ended = [node for node in nodes if node["node"] not in judged]
     assert {node["verdict"] for node in ended} == {"incomplete"}
     assert {claim["why"] for node in ended for claim in node["claims"] if not claim["left_out"]} == {ENDED}
+
+
+# However pytest is called, the results of a run have the same fingerprint
+
+
+WAYS: dict[str, list[str]] = {
+    "everything in full": ["-vv", "-rA", "--tb=long"],
+    "no capture": ["-s"],
+    "junit of pytest": ["--junitxml=theirs.xml"],
+    "two workers": ["-n", "2"],
+    "a hook on each item": ["-p", "by_pytest"],
+    "all results": ["--all-results"],
+}
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site") / "fleet"
+    fleet_in(folder)
+    return folder
+
+
+def fingerprint(folder: Path, run: str, *arguments: str) -> tuple[str, int]:
+    outcome = run_pytest(folder, ["--passive", "--run-dir", run, *arguments], PYTHONPATH=str(folder))
+    assert outcome.exit_code == 1, outcome.stdout + outcome.stderr
+    report = json.loads((folder / run / "report.json").read_text())
+    return report["results_sha256"], report["details"]["lines"]
+
+
+@pytest.fixture(scope="module")
+def plain(fleet: Path) -> tuple[str, int]:
+    return fingerprint(fleet, "plain", "--inventory", "hosts.yaml")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_results_are_the_same_and_each_node_is_a_gzip_member(fleet: Path, plain: tuple[str, int], way: str) -> None:
+    run = way.replace(" ", "-")
+    assert fingerprint(fleet, run, "--inventory", "hosts.yaml", *WAYS[way]) == plain
+    rest, members = (fleet / run / RESULTS).read_bytes(), 0
+    while rest:
+        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        unpacker.decompress(rest)
+        rest, members = unpacker.unused_data, members + 1
+    assert members == 3
+
+
+def test_judged_again_it_is_the_same(fleet: Path, plain: tuple[str, int]) -> None:
+    assert fingerprint(fleet, "again", "--replay", "plain") == plain
+
+
+def test_a_run_that_stops_early_has_fewer_lines(fleet: Path, plain: tuple[str, int]) -> None:
+    sha256, lines = fingerprint(fleet, "early", "--inventory", "hosts.yaml", "-x")
+    assert sha256 != plain[0]
+    assert 0 < lines < plain[1]

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from fleet import faults
 from fleet.machine import Machine
 from support.recorded import PytestOutcome, run_pytest, write_fleet
 
@@ -86,6 +87,7 @@ def test_x_stops_at_the_first_fail(fleet: Path) -> None:
     outcome = run(fleet, "-q", "-x", "-k", "link_width")
     assert outcome.exit_code == 1
     assert "stopping after 1 failures" in outcome.stdout
+    assert [record.verdict.value for record in outcome.records] == ["pass", "pass", "fail"]
     assert (outcome.folder / "report.html").exists()
 
 
@@ -116,14 +118,6 @@ def test_a_run_of_skips_alone_is_no_success(tmp_path: Path) -> None:
     assert "busy: Slurm job 4711 runs here" in outcome.records[0].message
     assert outcome.exit_code == 5
     assert "1 not-judged of 1 node" in outcome.stdout
-
-
-def test_profiles_nest(fleet: Path) -> None:
-    def checks(profile: str) -> set[str]:
-        listed = run(fleet, "--collect-only", "-q", "--nodes", "gpu0001", "--profile", profile).stdout
-        return set(re.findall(r"::(test_\w+)\[", listed))
-
-    assert checks("bootcheck") < checks("nightly") <= checks("delivery")
 
 
 @pytest.mark.parametrize(
@@ -196,3 +190,37 @@ def test_a_waived_fail_is_xfail_and_fails_no_run(fleet: Path) -> None:
     assert outcome.exit_code == 0, outcome.stdout
     assert "1 xfailed" in outcome.stdout
     assert "(waived)" in outcome.stdout
+
+
+# Profile troubleshoot: one answer for the operator, from the nodes now and from the job's logs
+
+
+PROGRAM = "Traceback (most recent call last):\n  File \"train.py\", line 7, in <module>\nKeyError: 'lr'\n"
+
+
+def troubleshoot(where: Path, *arguments: str) -> PytestOutcome:
+    return run_pytest(where, ["--inventory", "hosts.yaml", "--profile", "troubleshoot", "-q", "--tb=no", *arguments])
+
+
+def answer(outcome: PytestOutcome) -> str:
+    said = json.loads((outcome.folder / "report.json").read_text("utf-8"))["run"]["answer"]
+    assert f"answer: {said}" in outcome.stdout
+    return str(said)
+
+
+def test_healthy_nodes_and_the_programs_own_error_point_to_the_code(tmp_path: Path) -> None:
+    write_fleet(tmp_path, [Machine.hgx_h100("gpu01", 1), Machine.hgx_h100("gpu02", 2)])
+    (tmp_path / "worker.log").write_text(PROGRAM)
+    outcome = troubleshoot(tmp_path, "--job-log", "worker.log")
+    assert outcome.exit_code == 0
+    assert answer(outcome).startswith("nodes fine: look at the code: ")
+    assert "Nodes fine: look at the code: " in (outcome.folder / "report.html").read_text("utf-8")
+
+
+def test_a_lost_gpu_moves_the_job_off_its_node(tmp_path: Path) -> None:
+    bad = Machine.hgx_h100("gpu02", 2)
+    faults.lost_gpu(bad)
+    write_fleet(tmp_path, [Machine.hgx_h100("gpu01", 1), bad])
+    outcome = troubleshoot(tmp_path)
+    assert outcome.exit_code == 1
+    assert answer(outcome).startswith("hardware: move the job off gpu02 because GPU 3 S/N ")

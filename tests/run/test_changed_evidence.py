@@ -26,6 +26,7 @@ from nodegate.records.run_folder import RunFolder
 from nodegate.run.prepare import prepare
 from nodegate.run.run_evidence import drop_what_failed
 from nodegate.run.settings import Settings
+from nodegate.wire import Wire
 
 ONE_CHECK = ["-q", "--tb=no", "-k", "link_width"]
 CHECK = "pcie.link_width"
@@ -96,6 +97,10 @@ def test_evidence_of_another_measurement_is_refused() -> None:
     bare = {"schema": "nodegate.measured/1", "measurement": "nccl", "attempts": []}
     read = parse_evidence(json.dumps(bare).encode(), node="gpu1", measurement="burn", file="x.json")
     assert "is the evidence of nccl, not of burn" in str(read.error)
+    read = parse_evidence(b'{"errors": 3, "errors": 0}', node="gpu1", measurement="facts", file="x.json")
+    assert "the key 'errors' stands twice" in str(read.error)
+    with pytest.raises(CannotMeasure, match="the key 'errors' stands twice"):
+        Wire("nodegate.probe/1", "the probe", 1 << 20, "look at it").json('{"errors": 3, "errors": 0}')
 
 
 def test_changed_evidence_is_an_error_when_it_is_judged_again(run: Path) -> None:

@@ -1,19 +1,69 @@
-"""A run says which nodes have a demands file that asks for something else than it does."""
+"""What is noted with a run: how little it allows to find, and whose demands file is not as this run asks."""
 
 import json
 import re
 from pathlib import Path
+from random import Random
 
 import pytest
 from fleet.machine import Machine
+from support.measured import baseline, metric
 from support.recorded import run_pytest, write_fleet
 
 from nodegate.demands.of_site import SiteDemands
 from nodegate.inventory import inventory
+from nodegate.metric import Metric
 from nodegate.node import Node
+from nodegate.numbers.peers import Measured, Peers
 from nodegate.run.contexts import NodeSummary
-from nodegate.run.notes import stale_demands
+from nodegate.run.notes import fleet_allows, stale_demands
 from nodegate.unknown import Known, Unknown, Why
+
+
+def said(nodes: int, noise: float, **changes: str) -> str:
+    drawn = Random(5)  # noqa: S311
+    measured = {f"gpu{at:03}": ("hgx-h100-8", [metric(480 * drawn.gauss(1, noise), **changes)]) for at in range(nodes)}
+    return said_of(measured)
+
+
+def said_of(measured: Measured) -> str:
+    platforms = {node: platform for node, (platform, _) in measured.items()}
+    return "\n".join(
+        fleet_allows(platforms, lambda node: measured[node][1], Peers.of(measured), lambda _node: baseline())
+    )
+
+
+def test_with_fewer_than_eight_nodes_a_slow_one_is_not_found_by_comparison() -> None:
+    assert said(2, 0.005) == "comparing nodes finds no slow one: hgx-h100-8 (2 nodes, 8 are needed)"
+    few = "comparing so few nodes finds only one that is far behind: hgx-h100-8 (4 nodes, 8 are needed)"
+    assert said(4, 0.005) == few
+
+
+def test_where_the_noise_hides_what_is_sought_it_is_said_how_much_less_is_found() -> None:
+    told = said(64, 0.03)
+    assert told.startswith("comparing nodes finds no slow one: hgx-h100-8 in all_reduce (below 1")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "noise", "unit", "words"),
+    [
+        (10, 0.2, "GB/s", "comparing nodes finds no slow one: hgx-h100-8 in all_reduce"),
+        (64, 0.005, "GB/s", ""),
+        (4, 0.005, "°C", ""),  # heat is not compared
+    ],
+)
+def test_it_is_said_only_where_it_is_so(nodes: int, noise: float, unit: str, words: str) -> None:
+    assert said(nodes, noise, unit=unit) == words
+
+
+def test_where_nothing_was_measured_or_the_platform_is_unknown_nothing_is_said() -> None:
+    for platform, metrics in (("", [metric(480)]), ("hgx-h100-8", list[Metric]())):
+        measured = {"gpu001": (platform, metrics)}
+        assert said_of(measured) == ""
+
+
+# Which nodes have a demands file that asks for something else than the run does
+
 
 NODES = {name: Node(name, expected={"ports": [29500]}) for name in ("gpu1", "gpu2", "gpu3")}
 SITE = SiteDemands()
