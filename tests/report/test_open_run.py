@@ -1,4 +1,4 @@
-"""`nodegate.open_run`: a run, one that was killed, and what nodegate did not write."""
+"""`nodegate.open_run` and the workbook of a run: a run, one that was killed, and what nodegate did not write."""
 
 # ruff: noqa: PD011 - `values` is a table of ours
 
@@ -12,20 +12,24 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
+import openpyxl
 import pandas as pd
 import pytest
 from support.api_names import TABLES
 from support.recorded import run_pytest
 
 import nodegate
+from nodegate import cli
 from nodegate.errors import UsageError
 from nodegate.measure.registry import measurement
 from nodegate.metric import Metric
 from nodegate.records import part
 from nodegate.records.finding import Finding, Record
+from nodegate.records.manifest import Manifest
 from nodegate.records.results import read
 from nodegate.records.run_folder import RunFolder
 from nodegate.records.verdict import Verdict
+from nodegate.report import xlsx_file
 from nodegate.report.looks import Looks
 
 ROOT = Path(__file__).parents[2]
@@ -225,3 +229,44 @@ def test_what_nodegate_did_not_write_is_refused_of_a_killed_run_too(copy: Path) 
 def _changed(folder: Path, change: Callable[[bytes], bytes]) -> None:
     results = folder / "results.jsonl.gz"
     results.write_bytes(gzip.compress(change(gzip.decompress(results.read_bytes()))))
+
+
+# The workbook of a run: its sheets say what the run's own tables say, and nothing in it is run by Excel
+
+
+def sheet(book: openpyxl.Workbook, name: str) -> list[dict[str, object]]:
+    head, *rows = book[name].iter_rows(values_only=True)
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def test_the_sheets_are_the_tables_of_the_run(copy: Path) -> None:
+    file = copy.parent / "run.xlsx"
+    assert cli.main(["report", str(copy), "--xlsx", str(file)]) == 0
+    book, own = openpyxl.load_workbook(file), nodegate.open_run(copy)
+    nodes = {row["node"]: row["verdict"] for row in sheet(book, "nodes")}
+    assert nodes == dict(zip(own.nodes["node"], own.nodes["verdict"], strict=True))
+    assert [row["what"] for row in sheet(book, "causes")] == own.causes["message"].to_list()
+    assert len([row for row in sheet(book, "findings") if row["device"]]) == len(own.findings)
+    numbers = {row["value"] for row in sheet(book, "findings") if isinstance(row["value"], float)}
+    assert len(numbers & set(own.values["value"])) > 0
+    refuted = {row["claim"]: row["refuted on"] for row in sheet(book, "criteria")}
+    assert refuted == {claim: sum(claim in each for each in own.nodes["refuted"]) for claim in refuted}
+    assert [(row["sha256"], row["file"]) for row in sheet(book, "manifest")][1:] == Manifest(copy).lines()
+
+
+def test_text_is_no_formula_and_no_link(tmp_path: Path) -> None:
+    file = tmp_path / "run.xlsx"
+    hostile = [("text",), ("=HYPERLINK(1)",), ("https://x.example",), ("\x1b[2J" + "x" * 40_000,), (float("nan"),)]
+    with xlsx_file.workbook(file) as book:
+        xlsx_file._sheet(book, "t", hostile)
+    cells = [row[0] for row in openpyxl.load_workbook(file)["t"].iter_rows(min_row=2)]
+    assert [cell.data_type for cell in cells[:3]] == ["s", "s", "s"]
+    assert not any(cell.hyperlink for cell in cells)
+
+
+def test_without_the_extra_it_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "xlsxwriter", None)
+    assert cli.main(["report", str(tmp_path), "--xlsx", str(tmp_path / "a.xlsx")]) == cli.CANNOT_TELL
+    assert "pip install 'nodegate[xlsx]'" in capsys.readouterr().err

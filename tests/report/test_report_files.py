@@ -13,35 +13,25 @@ from support import sample_report
 from support.sample_report import fleet
 from support.schemas import DOCS
 
+from nodegate.errors import UsageError
 from nodegate.records import part
 from nodegate.records.claim import Shown, State
 from nodegate.records.finding import AT_LEAST, Finding, Limit, LimitKind, Record
 from nodegate.records.part import NODE
-from nodegate.records.results import read
+from nodegate.records.results import RESULTS, read, write_all
 from nodegate.records.run import NodeReport
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
-from nodegate.report.model import Report
+from nodegate.report.json_file import load
+from nodegate.report.model import Report, worst_first
 from nodegate.report.prometheus import measured
 from nodegate.report.render import render
 
 SCHEMA = json.loads((DOCS / "report.schema.json").read_text(encoding="utf-8"))
 
-NASTY = Record(
-    node="gpu001",
-    check="gpu.model",
-    verdict=Verdict.FAIL,
-    findings=(
-        Finding(
-            part.nic("@NIC 0"),
-            Verdict.FAIL,
-            "model",
-            "\u202e+SUM(A1)",
-            text='=HYPERLINK("http://evil") \x1b[31m \ud83d ]]> \ufffe <&"\' </failure>',
-            action="\tcmd|' /C calc'!A0",
-        ),
-        Finding(part.gpu(1), Verdict.PASS, "margin", -5, "°C", Limit(-2, "°C")),
-    ),
-)
+EVIL = '=HYPERLINK("http://evil") \x1b[31m \ud83d ]]> \ufffe <&"\' </failure>'
+WRONG = Finding(part.nic("@NIC 0"), Verdict.FAIL, "model", "\u202e+SUM(A1)", text=EVIL, action="\tcmd|' /C calc'!A0")
+RIGHT = Finding(part.gpu(1), Verdict.PASS, "margin", -5, "°C", Limit(-2, "°C"))
+NASTY = Record("gpu001", "gpu.model", Verdict.FAIL, (WRONG, RIGHT))
 
 
 def report_of(*records: Record, verdict: NodeVerdict = NodeVerdict.REJECTED) -> Report:
@@ -59,7 +49,7 @@ def folder(small: Report, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def load(folder: Path) -> dict:
+def document_of(folder: Path) -> dict:
     return json.loads((folder / "report.json").read_text(encoding="utf-8"))
 
 
@@ -68,19 +58,13 @@ def test_the_folder_holds_these_files_and_nothing_else(small: Report, tmp_path: 
     plain = {"findings.csv", "junit.xml", "metrics.prom", "nodes.csv", "report.html", "report.json"}
     plain |= {"results.jsonl.gz"}
     assert {path.name for path in tmp_path.iterdir()} == plain
+    assert (tmp_path / "metrics.prom").stat().st_mode & 0o444 == 0o444  # node_exporter runs as its own user
     render(small, tmp_path, everything=True)
-    assert {path.name for path in tmp_path.iterdir()} == plain | {"results.csv"}
-
-
-def test_a_folder_that_has_everything_is_kept_so(small: Report, folder: Path) -> None:
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    (folder / "results.csv").write_text("old")
-    render(small, folder)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-
-
-def test_files_are_readable_by_others_as_the_umask_says(folder: Path) -> None:
-    assert (folder / "metrics.prom").stat().st_mode & 0o444 == 0o444  # node_exporter runs as its own user
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert before.keys() == plain | {"results.csv"}
+    (tmp_path / "results.csv").write_text("old")
+    render(small, tmp_path)  # a folder that has everything is kept so
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_a_file_that_fails_half_way_leaves_the_old_one(small: Report, folder: Path) -> None:
@@ -97,7 +81,7 @@ def test_a_file_that_fails_half_way_leaves_the_old_one(small: Report, folder: Pa
 
 def test_report_json_follows_its_schema_which_refuses_what_it_does_not_know(folder: Path) -> None:
     Draft202012Validator.check_schema(SCHEMA)
-    document = load(folder)
+    document = document_of(folder)
     Draft202012Validator(SCHEMA).validate(document)
     document["nodes"][0]["verdict"] = "fine"
     document["nodes"][0]["extra"] = 1
@@ -105,7 +89,7 @@ def test_report_json_follows_its_schema_which_refuses_what_it_does_not_know(fold
 
 
 def test_report_json_names_each_node_with_its_verdict_and_what_failed(folder: Path) -> None:
-    nodes = {entry["node"]: entry for entry in load(folder)["nodes"]}
+    nodes = {entry["node"]: entry for entry in document_of(folder)["nodes"]}
     verdicts = [entry["verdict"] for entry in nodes.values()]  # the worst first
     assert (len(nodes), verdicts[:3], verdicts[-1]) == (16, ["rejected"] * 3, "accepted")
     assert (nodes["gpu002"]["verdict"], nodes["gpu002"]["failed"]) == ("rejected", ["gpu.xid"])
@@ -121,7 +105,7 @@ def test_report_json_names_each_node_with_its_verdict_and_what_failed(folder: Pa
 
 def test_fleet_statistics_name_who_is_lowest(small: Report, tmp_path: Path) -> None:
     render(small, tmp_path)
-    [width] = [entry for entry in load(tmp_path)["fleet"] if entry["metric"] == "link width"]
+    [width] = [entry for entry in document_of(tmp_path)["fleet"] if entry["metric"] == "link width"]
     assert (width["lowest"], width["median"], width["highest"], width["unit"]) == (8, 16, 16, "lanes")
     assert width["lowest_at"] in ("gpu006 GPU 3 + 1 more", "gpu012 GPU 3 + 1 more")
     assert (width["count"], width["limit"], width["platform"]) == (15 * 8, 16, "hgx-h100-sxm5")
@@ -130,10 +114,10 @@ def test_fleet_statistics_name_who_is_lowest(small: Report, tmp_path: Path) -> N
 def test_the_fingerprint_is_of_the_results_alone(small: Report, tmp_path: Path) -> None:
     render(small, tmp_path / "a")
     render(dataclasses.replace(small, nodes=small.nodes[::-1], run=sample_report.run(id="other")), tmp_path / "b")
-    assert load(tmp_path / "a")["results_sha256"] == load(tmp_path / "b")["results_sha256"]
+    assert document_of(tmp_path / "a")["results_sha256"] == document_of(tmp_path / "b")["results_sha256"]
     fewer = dataclasses.replace(small.nodes[0], records=small.nodes[0].records[1:])
     render(dataclasses.replace(small, nodes=(fewer, *small.nodes[1:])), tmp_path / "c")
-    assert load(tmp_path / "a")["results_sha256"] != load(tmp_path / "c")["results_sha256"]
+    assert document_of(tmp_path / "a")["results_sha256"] != document_of(tmp_path / "c")["results_sha256"]
 
 
 def test_the_page_shows_the_hash_that_sha256sum_gives(folder: Path) -> None:
@@ -143,27 +127,15 @@ def test_the_page_shows_the_hash_that_sha256sum_gives(folder: Path) -> None:
 
 
 def test_report_json_tells_the_causes_worst_first(folder: Path) -> None:
-    causes = load(folder)["causes"]
+    causes = document_of(folder)["causes"]
     assert [cause["severity"] for cause in causes][:4] == ["unusable", "unusable", "unusable", "slow"]
     narrow = causes[3]
-    assert {key: narrow[key] for key in ("id", "node", "nodes", "class", "condition", "follows", "place")} == {
-        "id": "1600000012003/pcie_narrow",
-        "node": "gpu012",
-        "nodes": ["gpu012"],
-        "class": "gpu",
-        "condition": "pcie_narrow",
-        "follows": 0,
-        "place": "",
-    }
-    assert narrow["part"] == {
-        "kind": "gpu",
-        "name": "GPU 3",
-        "index": 3,
-        "pci": "0000:3d:00.0",
-        "serial": "1600000012003",
-        "label": "GPU 3 (0000:3d:00.0, S/N 1600000012003)",
-        "node": "gpu012",
-    }
+    told = [narrow[key] for key in ("id", "node", "nodes", "class", "condition", "follows", "place")]
+    assert told == ["1600000012003/pcie_narrow", "gpu012", ["gpu012"], "gpu", "pcie_narrow", 0, ""]
+    label = "GPU 3 (0000:3d:00.0, S/N 1600000012003)"
+    keys = ("kind", "name", "index", "pci", "serial", "label", "node")
+    part_told = ("gpu", "GPU 3", 3, "0000:3d:00.0", "1600000012003", label, "gpu012")
+    assert narrow["part"] == dict(zip(keys, part_told, strict=True))
     assert narrow["decisive"]["check"] == "pcie.link_width"
     assert narrow["action"]
     [listed] = narrow["findings"]
@@ -172,7 +144,7 @@ def test_report_json_tells_the_causes_worst_first(folder: Path) -> None:
 
 
 def test_a_cause_of_several_nodes_names_them_and_no_single_one(folder: Path) -> None:
-    [missing] = [cause for cause in load(folder)["causes"] if cause["condition"] == "no tool"]
+    [missing] = [cause for cause in document_of(folder)["causes"] if cause["condition"] == "no tool"]
     assert missing["node"] == ""
     assert missing["nodes"] == ["gpu004", "gpu016"]
     assert {entry["node"] for entry in missing["findings"]} == {"gpu004", "gpu016"}
@@ -243,23 +215,12 @@ def test_findings_csv_has_every_finding_that_is_not_good_and_no_other(folder: Pa
     assert {row["device_verdict"] for row in kept} >= {"fail", "error"}
 
 
-def test_a_device_that_was_not_judged_is_in_findings_csv(tmp_path: Path) -> None:
-    render(report_of(sample_report.unjudged("gpu001", "burn.throughput")), tmp_path)
-    assert {row["device_verdict"] for row in rows(tmp_path, "findings.csv")} == {"not-judged"}
-
-
 def test_nodes_csv_has_a_row_a_node_with_its_worst_cause(small: Report, folder: Path) -> None:
     table = {row["node"]: row for row in rows(folder, "nodes.csv")}
-    assert list(table) == [entry["node"] for entry in load(folder)["nodes"]]
+    assert list(table) == [entry["node"] for entry in document_of(folder)["nodes"]]
     narrow = table["gpu012"]
-    assert {key: narrow[key] for key in ("verdict", "severity", "part", "fail", "waived", "failed_checks")} == {
-        "verdict": "rejected",
-        "severity": "slow",
-        "part": "GPU 3 (0000:3d:00.0, S/N 1600000012003)",
-        "fail": "1",
-        "waived": "0",
-        "failed_checks": "pcie.link_width",
-    }
+    told = [narrow[key] for key in ("verdict", "severity", "part", "fail", "waived", "failed_checks")]
+    assert told == ["rejected", "slow", "GPU 3 (0000:3d:00.0, S/N 1600000012003)", "1", "0", "pcie.link_width"]
     assert narrow["action"]
     assert "S/N" not in narrow["serials"]
     assert "GPU 3 1600000012003" in narrow["serials"]
@@ -300,12 +261,16 @@ def test_junit_shows_a_waived_failure_as_skipped_with_its_waiver(folder: Path) -
     assert skipped.get("message", "").startswith("waived: riser on order, PO 8841; owner R. Weiss; expires 2026-12-15")
 
 
-def test_junit_shows_what_had_no_limit_as_skipped_with_its_words(tmp_path: Path) -> None:
+def test_what_had_no_limit_is_not_judged_in_each_file(tmp_path: Path) -> None:
     render(report_of(sample_report.unjudged("gpu001", "burn.throughput")), tmp_path)
     skipped = cases(tmp_path)["burn", "throughput[gpu001]"].find("skipped")
     assert skipped is not None
     assert skipped.get("message", "").startswith("not judged: GPU 2 (0000:3c:00.0, S/N 1600000001002): fp64 1.4 TFLOPS")
     assert "not-judged: GPU 2" in (skipped.text or "")
+    assert {row["device_verdict"] for row in rows(tmp_path, "findings.csv")} == {"not-judged"}
+    lines = (tmp_path / "metrics.prom").read_text(encoding="utf-8").splitlines()
+    assert 'nodegate_check_verdict{node="gpu001",verdict="not-judged"} 1' in lines
+    assert any('condition="not_judged",severity="not judged"' in line for line in lines)
 
 
 def test_junit_counts_agree_with_its_cases(folder: Path) -> None:
@@ -379,13 +344,6 @@ def test_prometheus_lines(folder: Path) -> None:
     assert sum(line.startswith("nodegate_cause{") and 'waived="no"' in line for line in lines) == 7  # a node and cause
 
 
-def test_prometheus_counts_what_was_not_judged(tmp_path: Path) -> None:
-    render(report_of(sample_report.unjudged("gpu001", "burn.throughput")), tmp_path)
-    lines = (tmp_path / "metrics.prom").read_text(encoding="utf-8").splitlines()
-    assert 'nodegate_check_verdict{node="gpu001",verdict="not-judged"} 1' in lines
-    assert any('condition="not_judged",severity="not judged"' in line for line in lines)
-
-
 def test_prometheus_has_each_series_once(tmp_path: Path) -> None:
     render(report_of(*(sample_report.errored("gpu001", check) for check in ("a.b", "c.d")), NASTY), tmp_path)
     lines = (tmp_path / "metrics.prom").read_text(encoding="utf-8").splitlines()
@@ -423,3 +381,60 @@ def test_prometheus_labels_are_escaped(tmp_path: Path) -> None:
     render(Report(sample_report.run(), (node,)), tmp_path)
     text = (tmp_path / "metrics.prom").read_text(encoding="utf-8")
     assert '{node="a\\"b\\\\c\\nd",verdict="unreachable"} 1\n' in text
+
+
+# ---- a report comes back from its run folder as it went --------------------------------------------------------------
+
+
+def test_a_report_comes_back_as_it_went(tmp_path: Path) -> None:
+    report = fleet(16)
+    render(report, tmp_path)
+    assert load(tmp_path) == dataclasses.replace(report, nodes=tuple(worst_first(report.nodes)))
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "where"),
+    [
+        (("schema",), "nodegate.report/9", ""),
+        (("nodes", 0, "gpus"), "8", "$.nodes[0].gpus"),
+        (("nodes", 0, "verdict"), "good", "$.nodes[0].verdict"),
+        (("nodes", 0, "claims"), [{"claim": "links", "state": "proven"}], "as nodegate writes it"),
+        (("results_sha256",), None, "$.results_sha256"),
+        (("causes", 0, "more"), 1, "as nodegate writes it"),
+        (("causes", 0, "nodes"), [5], "$.causes[0].nodes[0]"),
+    ],
+)
+def test_what_no_longer_fits_is_named(tmp_path: Path, keys: tuple[str | int, ...], value: object, where: str) -> None:
+    render(fleet(8), tmp_path)
+    path = tmp_path / "report.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    place = document
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = value
+    path.write_text(json.dumps(document, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        load(tmp_path)
+    assert str(caught.value).startswith(f"{path}: not a report of schema nodegate.report/4")
+    assert where in str(caught.value)
+
+
+def test_results_that_are_not_those_of_the_report_are_refused(tmp_path: Path) -> None:
+    report = fleet(2)
+    render(report, tmp_path)
+    write_all((node.records[1:] for node in report.nodes), tmp_path)
+    with pytest.raises(UsageError, match=r"results.jsonl.gz: does not belong to this report.json - continue"):
+        load(tmp_path)
+    (tmp_path / RESULTS).write_bytes((tmp_path / RESULTS).read_bytes()[:-9])
+    with pytest.raises(UsageError, match=r"results.jsonl.gz: is cut off - continue the run"):
+        load(tmp_path)
+    (tmp_path / RESULTS).unlink()
+    with pytest.raises(UsageError, match=r"results.jsonl.gz: cannot be read"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("schema", ["nodegate.report/2", "nodegate.report/3"])
+def test_a_report_of_an_older_form_is_refused_with_the_way_out(tmp_path: Path, schema: str) -> None:
+    (tmp_path / "report.json").write_text(f'{{"schema":"{schema}"}}', encoding="utf-8")
+    with pytest.raises(UsageError, match=r"judge its evidence again \(pytest --replay"):
+        load(tmp_path)

@@ -176,14 +176,6 @@ def test_a_link_to_a_node_opens_it(tmp_path: Path) -> None:
     assert "S/N GPU 7" in opened
 
 
-def test_a_link_to_a_cause_opens_it(tmp_path: Path) -> None:
-    dom = browser.dump_dom(written(fleet(16), tmp_path), fragment="cause=1600000012003/pcie_narrow")
-    [opened] = re.findall(r'<tbody class="cause mark" id="cause=([^"]+)"', dom)
-    assert opened == "1600000012003/pcie_narrow"
-    row = dom[dom.index('<tbody class="cause mark"') :]
-    assert '<details open="">' in row[: row.index("</tbody>")]
-
-
 def test_a_nodes_page_starts_with_its_causes_worst_first(tmp_path: Path) -> None:
     dom = browser.dump_dom(written(fleet(16), tmp_path), fragment="node=gpu012")
     opened = dom[dom.index('id="articles"') : dom.index('id="measurements"')]
@@ -214,54 +206,12 @@ def test_a_nodes_page_says_what_is_proven_of_it_and_how_much(tmp_path: Path) -> 
     assert "128 GPUs: temperature under load 58 to 71 °C" in dom[: dom.index('id="findings"')]
 
 
-def test_findings_are_filtered_by_node_and_severity(tmp_path: Path) -> None:
-    page = written(fleet(16), tmp_path)
-    ask = """<script>
-      const set = (id, value) => { document.querySelector(id).value = value;
-        document.querySelector(id).dispatchEvent(new Event("input", { bubbles: true })); };
-      const seen = () => [...document.querySelectorAll("tbody.cause:not([hidden])")].map((row) => row.id).join(" ");
-      document.documentElement.dataset.all = seen();
-      set("#cause-find", "gpu012"); document.documentElement.dataset.node = seen();
-      set("#cause-find", ""); set("[data-filter=severity]", "degraded");
-      document.documentElement.dataset.degraded = seen();
-      set("[data-filter=severity]", ""); set("#cause-find", "r01"); document.documentElement.dataset.rack = seen();
-    </script>"""
-    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text(encoding="utf-8"))
-    page.write_text(text.replace("</body>", f"{ask}</body>"), encoding="utf-8")
-    dom = browser.dump_dom(page)
-    seen = {
-        name: re.findall(rf'<html[^>]* data-{name}="([^"]*)"', dom)[0].split() for name in ("all", "node", "degraded")
-    }
-    assert len(seen["all"]) == 7
-    assert seen["node"] == ["cause=1600000012003/pcie_narrow"]
-    assert seen["degraded"] == ["cause=gpu008/node/burn.temperature_spread"]
-
-
 def test_the_small_page_carries_what_passed_and_the_large_one_says_where_it_is(tmp_path: Path) -> None:
     small = browser.dump_dom(written(fleet(8), tmp_path / "small"), fragment="node=gpu001")
     assert "passed, with what was measured" in small
     assert "busbw at 8 GiB" in small[small.index('id="articles"') : small.index('id="measurements"')]
     large = browser.dump_dom(written(fleet(128), tmp_path / "large"), fragment="node=gpu001")
     assert "The values of passed checks are in results.jsonl.gz." in large
-
-
-def test_the_page_can_be_read_by_everyone(tmp_path: Path) -> None:
-    dom = browser.dump_dom(written(fleet(16), tmp_path))
-    assert '<html lang="en"' in dom
-    assert dom.count("<main>") == 1
-    assert dom.count("<h1>") == 1
-    for table in re.findall(r"(?s)<table.*?</table>", dom):
-        assert 'scope="col"' in table
-    for control in re.findall(r"<(?:input|select)\b[^>]*>", dom):
-        before = dom[: dom.index(control)]
-        assert before.rindex("<label") > before.rindex("</label>") if "</label>" in before else "<label" in before
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_the_page_paints_in_light_and_dark(tmp_path: Path, dark: bool) -> None:
-    out = tmp_path / "page.png"
-    browser.screenshot(written(fleet(8), tmp_path), out, 400, 300, dark=dark)
-    assert out.read_bytes().startswith(b"\x89PNG")
 
 
 def test_paper_has_every_node_with_a_finding(tmp_path: Path) -> None:
@@ -323,19 +273,6 @@ def test_the_size_is_bounded_where_every_node_says_something_else(tmp_path: Path
     assert "29,500 more rows are in report.json" in page.read_text(encoding="utf-8")
 
 
-def test_the_first_screen_says_what_to_do(tmp_path: Path) -> None:
-    text = written(fleet(16), tmp_path).read_text(encoding="utf-8")
-    header = text[text.index('<header id="verdict">') : text.index("</header>")]
-    for words in (
-        "10 of 16 nodes accepted",
-        "80 of 120 GPUs accepted",
-        "6 causes to work on",
-        '<a href="#cause=1600000002005/gpu.xid/79">GPU 5 S/N 1600000002005: Xid 79',
-        "power-cycle; then RMA",
-    ):
-        assert words in header, words
-
-
 def test_not_judged_has_a_letter_of_its_own_and_stands_apart_from_what_does_not_apply(tmp_path: Path) -> None:
     records = (sample_report.unjudged("gpu001", "burn.throughput"), sample_report.skipped("gpu001", "fabric.read_bw"))
     node = NodeReport("gpu001", NodeVerdict.ACCEPTED, records=(*records, sample_report.passed("gpu001", "gpu.count")))
@@ -361,20 +298,21 @@ def test_failure_modes_have_their_names(tmp_path: Path) -> None:
     assert f"<dt>F05</dt><dd>{name}</dd>" in text
 
 
+def asking(page: Path, script: str, **more: int) -> str:
+    """The page after a script of ours ran in it, which its own policy would not let run."""
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text(encoding="utf-8"))
+    page.write_text(text.replace("</body>", f"<script>{script}</script></body>"), encoding="utf-8")
+    return browser.dump_dom(page, **more)
+
+
 def test_no_table_is_wider_than_the_screen(tmp_path: Path) -> None:
     """What does not fit scrolls in its own frame; the page itself never does."""
-    page = written(fleet(64), tmp_path)
-    ask = """<script>
-      const wide = [...document.querySelectorAll("main *")].filter((each) => !each.closest(".scroll")
+    ask = """const wide = [...document.querySelectorAll("main *")].filter((each) => !each.closest(".scroll")
         && each.getBoundingClientRect().right > document.documentElement.clientWidth + 1);
       const page = document.documentElement;
       const names = wide.map((each) => each.className || each.tagName);
-      page.dataset.wide = [page.scrollWidth - page.clientWidth, ...names].join(" ");
-    </script>"""
-    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text(encoding="utf-8"))
-    page.write_text(text.replace("</body>", f"{ask}</body>"), encoding="utf-8")
-    dom = browser.dump_dom(page, width=390)
-    [wide] = re.findall(r'<html[^>]* data-wide="([^"]*)"', dom)
+      page.dataset.wide = [page.scrollWidth - page.clientWidth, ...names].join(" ");"""
+    [wide] = re.findall(r'<html[^>]* data-wide="([^"]*)"', asking(written(fleet(64), tmp_path), ask, width=390))
     assert wide.split() == ["0"]
 
 
@@ -398,16 +336,13 @@ def test_the_address_holds_the_filters(tmp_path: Path) -> None:
 
 
 def test_a_filter_that_is_set_is_written_into_the_address(tmp_path: Path) -> None:
-    page = written(fleet(64), tmp_path)
-    ask = """<script>addEventListener("load", () => {
+    ask = """addEventListener("load", () => {
       const find = document.getElementById("find");
       find.value = "gpu00 a&b";
       find.dispatchEvent(new Event("input", { bubbles: true }));
       document.documentElement.dataset.address = location.hash;
-    });</script>"""
-    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text(encoding="utf-8"))
-    page.write_text(text.replace("</body>", f"{ask}</body>"), encoding="utf-8")
-    assert 'data-address="#show=find=gpu00+a%26b"' in browser.dump_dom(page)
+    });"""
+    assert 'data-address="#show=find=gpu00+a%26b"' in asking(written(fleet(64), tmp_path), ask)
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, False), (1280, True)])

@@ -46,12 +46,6 @@ def console(path):
     return [line for line in logged.splitlines() if "CONSOLE" in line]
 
 
-def screenshot(path, out, width, height, dark=False):
-    """Write a PNG of the top of the page in a window of this size."""
-    theme = ("--blink-settings=preferredColorScheme=0",) if dark else ()
-    _chromium(path, f"--screenshot={out}", f"--window-size={width},{height}", "--hide-scrollbars", *theme)
-
-
 def print_pdf(path, out):
     """Print the page as a person would."""
     _chromium(path, f"--print-to-pdf={out}", "--no-pdf-header-footer")
