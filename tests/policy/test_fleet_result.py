@@ -31,15 +31,11 @@ def node(name: str, *shown: Shown, verdict: NodeVerdict | None = None, records: 
     """A node of which every claim is proven but these."""
     said = {each.claim: each for each in shown}
     states = {each.state for each in shown if not each.signed}
-    of_claims = (
-        NodeVerdict.REJECTED
-        if State.REFUTED in states
-        else NodeVerdict.INCOMPLETE
-        if State.NOT_PROVEN in states
-        else NodeVerdict.GAPS
-        if shown
-        else NodeVerdict.ACCEPTED
-    )
+    of_claims = NodeVerdict.GAPS if shown else NodeVerdict.ACCEPTED
+    if State.REFUTED in states:
+        of_claims = NodeVerdict.REJECTED
+    elif State.NOT_PROVEN in states:
+        of_claims = NodeVerdict.INCOMPLETE
     whole = tuple(said.get(claim.name) or Shown(claim.name, State.PROVEN, by=claim.proving) for claim in claims())
     return NodeReport(name, verdict or of_claims, "hgx-h100-8", claims=whole, records=records)
 
@@ -70,73 +66,54 @@ def test_without_a_policy_there_is_no_result() -> None:
     assert fleet_result(Report(DELIVERY, tuple(good(2)))) is None
 
 
-class TestClassA:
-    def test_one_node_refuses_the_fleet_with_the_clause(self) -> None:
-        found = result(node("x", refuted("compute")), by=policy(Item("compute", A, "3.1")))
-        assert (found.verdict, found.why) == (REFUSED, "class A (clause 3.1): compute refuted on 1 of 10 nodes")
-
-    def test_a_claim_that_is_open_decides_nothing(self) -> None:
-        found = result(node("x", unproven("collectives")))
-        assert (found.verdict, found.why) == (UNDECIDED, "class A (clause 1): collectives not proven on 1 of 10 nodes")
-        assert found.is_no_success
-
-    def test_what_is_refuted_counts_even_where_more_is_open(self) -> None:
-        assert result(node("x", refuted("compute")), node("y", unproven("collectives"))).verdict is REFUSED
-
-    def test_so_many_nodes_as_may_fail_are_reserved(self) -> None:
-        rules = {**RULES, A: ClassRule("1", 10)}
-        assert result(node("x", refuted("compute")), by=policy(classes=rules)).verdict is RESERVATIONS
-        more = result(node("x", refuted("compute")), node("y", refuted("logs")), fine=8, by=policy(classes=rules))
-        assert more.verdict is REFUSED  # two nodes, whatever claims they fail
-        said = "class A (clause 1): compute refuted on 1 of 10 nodes; 1 more claim; 10 % may (clause 1)"
-        assert more.why in (said, said.replace("compute", "logs"))
-
-    def test_open_claims_could_be_one_failure_too_many(self) -> None:
-        rules = {**RULES, A: ClassRule("1", 10)}
-        nodes = [node("x", refuted("compute")), node("y", unproven("logs"))]
-        assert result(*nodes, fine=8, by=policy(classes=rules)).verdict is UNDECIDED
-
-    def test_a_claim_with_a_share_of_its_own_is_counted_by_itself(self) -> None:
-        by = policy(Item("compute", A, "3.1", may_fail_percent=10))
-        assert result(node("x", refuted("compute")), by=by).verdict is RESERVATIONS
+LENIENT, RAILS = {**RULES, A: ClassRule("1", 10)}, Item("rails", B, "4.2")
+X, ONE = refuted("compute"), "on 1 of 10 nodes"
 
 
-class TestClassB:
-    def test_it_is_put_right_by_a_date(self) -> None:
-        found = result(node("x", refuted("rails")), by=policy(Item("rails", B, "4.2")))
-        assert found.verdict is RESERVATIONS
-        assert found.why == "class B (clause 4.2): rails refuted on 1 of 10 nodes, until 2026-12-21"
-        assert found.of_class(B) == ("x",)
-        assert not found.is_no_success
-
-    def test_what_is_open_is_reserved_too_never_fulfilled(self) -> None:
-        found = result(node("x", unproven("rails")), by=policy(Item("rails", B, "4.2")))
-        assert (found.verdict, found.defects[0].open) == (RESERVATIONS, ("x",))
-
-    def test_on_too_many_nodes_it_refuses(self) -> None:
-        nodes = [node(f"x{index}", refuted("rails")) for index in range(3)]
-        found = result(*nodes, fine=7, by=policy(Item("rails", B, "4.2")))
-        assert found.verdict is REFUSED
-        assert found.why.endswith("rails refuted on 3 of 10 nodes, until 2026-12-21; 20 % may (clause 2)")
-
-
-class TestClassC:
-    def test_it_is_a_remark(self) -> None:
-        found = result(node("x", refuted("logs")), by=policy(Item("logs", C, "5")))
-        assert (found.verdict, found.why) == (ACCEPTED, "no defect of class A or B on 10 nodes; 1 remark")
-        assert found.of_class(C) == ("x",)
-
-    def test_a_node_stands_under_its_worst_class(self) -> None:
-        by = policy(Item("logs", C, "5"), Item("rails", B, "4.2"))
-        found = result(node("x", refuted("logs"), refuted("rails")), by=by)
-        assert (found.of_class(B), found.of_class(C)) == (("x",), ())
+@pytest.mark.parametrize(
+    ("shown", "items", "verdict", "why"),
+    [
+        ([X], [Item("compute", A, "3.1")], REFUSED, f"class A (clause 3.1): compute refuted {ONE}"),
+        ([unproven("logs")], [], UNDECIDED, f"class A (clause 1): logs not proven {ONE}"),
+        ([unproven("rails", "lee")], [], RESERVATIONS, f"class A (clause 1): rails signed for {ONE}"),
+        ([refuted("rails")], [RAILS], RESERVATIONS, f"class B (clause 4.2): rails refuted {ONE}, until 2026-12-21"),
+        ([unproven("rails")], [RAILS], RESERVATIONS, f"class B (clause 4.2): rails not proven {ONE}, until 2026-12-21"),
+        ([refuted("logs")], [Item("logs", C, "5")], ACCEPTED, "no defect of class A or B on 10 nodes; 1 remark"),
+    ],
+    ids=["A", "A open", "A signed for", "B until a date", "B open", "C a remark"],
+)
+def test_a_node_that_fails_a_claim(shown: list[Shown], items: list[Item], verdict: FleetVerdict, why: str) -> None:
+    found = result(node("x", *shown), by=policy(*items))
+    assert (found.verdict, found.why) == (verdict, why)
+    assert found.is_no_success is (verdict in (REFUSED, UNDECIDED))
+    if items:
+        assert found.of_class(items[0].defect_class) == ("x",)
 
 
-class TestWhatIsSignedFor:
-    def test_a_claim_that_somebody_answers_for_is_a_reservation(self) -> None:
-        found = result(node("x", unproven("rails", "perftest comes; owner lee")))
-        assert (found.verdict, found.defects[0].signed) == (RESERVATIONS, ("x",))
-        assert found.why == "class A (clause 1): rails signed for on 1 of 10 nodes"
+@pytest.mark.parametrize(
+    ("second", "by", "verdict"),
+    [
+        ([unproven("collectives")], policy(), REFUSED),
+        ([], policy(classes=LENIENT), RESERVATIONS),
+        ([refuted("logs")], policy(classes=LENIENT), REFUSED),  # two nodes, whatever claims they fail
+        ([unproven("logs")], policy(classes=LENIENT), UNDECIDED),  # it could be one failure too many
+        ([], policy(Item("compute", A, "3.1", may_fail_percent=10)), RESERVATIONS),
+    ],
+    ids=["beside what is open", "as many as may", "one more", "one more is open", "a share of the claim's own"],
+)
+def test_how_many_nodes_may_fail(second: list[Shown], by: Policy, verdict: FleetVerdict) -> None:
+    assert result(node("x", X), node("y", *second), fine=8, by=by).verdict is verdict
+
+
+def test_on_too_many_nodes_class_b_refuses() -> None:
+    found = result(*(node(f"x{index}", refuted("rails")) for index in range(3)), fine=7, by=policy(RAILS))
+    assert found.verdict is REFUSED
+    assert found.why.endswith("rails refuted on 3 of 10 nodes, until 2026-12-21; 20 % may (clause 2)")
+
+
+def test_a_node_stands_under_its_worst_class() -> None:
+    found = result(node("x", refuted("logs"), refuted("rails")), by=policy(Item("logs", C, "5"), RAILS))
+    assert (found.of_class(B), found.of_class(C)) == (("x",), ())
 
 
 class TestAPartOfARun:

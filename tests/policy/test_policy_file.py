@@ -101,9 +101,6 @@ class TestItsLimits:
         plain = Baselines.read().for_node(a100, None, None)
         assert limits(contract, a100).limit("burn.fp32_tflops") == plain.limit("burn.fp32_tflops")
 
-    def test_the_baselines_of_a_run_do_not_name_the_policy(self, contract: PolicyFile) -> None:
-        assert Baselines.read(policy=contract.limits).sources == Baselines.read().sources
-
 
 class TestTheShippedOnes:
     def test_the_page_is_fresh(self) -> None:
@@ -130,28 +127,22 @@ class TestTheShippedOnes:
     [
         ("  compute:", "  comput:", 10, "did you mean compute?"),
         ("statistic: median", "statistic: mean", 10, "no statistic 'mean'"),
-        ("statistic: median", "statistics: median", 10, "did you mean statistic?"),
         ("{class: A, statistic", "{class: D, statistic", 10, "class must be A, B or C, not 'D'"),
         ('class: A, statistic: median, clause: "3.1"', "class: A", 10, "compute needs clause: some text"),
         ('class: A, statistic: median, clause: "3.1"', "class: A, clause: 3.1", 10, 'write a number in quotes: "3.1"'),
         ("may_fail_percent: 2.5", "may_fail_percent: 80", 11, "80 is not between 0 and 50 % of the nodes"),
-        ("may_fail_percent: 2.5", "may_fail_percent: -1", 11, "-1 is not between 0 and 50 % of the nodes"),
         (" days: 30,", "", 7, "class B (to be fixed by a given date) has no days"),
-        ("days: 30", "days: 0", 7, "days is a number of days from 1 to 3650"),
         ('  A: {may_fail_percent: 0, clause: "1"}\n', "", 5, "classes lacks A"),
         ('  C: {clause: "3"}\n', "", 17, "storage is of class C, which classes does not define"),
         ('C: {clause: "3"}', 'C: {clause: "3", days: 3}', 8, "unknown key 'days'"),
         ("hgx-h100-*:", "hgx-h1000-*:", 13, "no platform 'hgx-h1000-*'"),
         ("burn.fp32_tflops", "burn.fp23_tflops", 14, "did you mean burn.fp32_tflops?"),
-        ("burn.fp32_tflops", "oven.heat_tflops", 14, "no check asks for oven.heat_tflops"),
         ("value: 54", "value: 540", 14, "the peak is what nothing can exceed"),
         ("value: 54", "value: 5", 14, "less than a fifth of its peak"),
-        ("value: 45,", "value: -45,", 16, "below zero"),
         ("at least, tolerance", "at most, tolerance", 14, "at least"),
         ("unit: TFLOPS", "unit: GFLOPS", 14, "is in TFLOPS by its name"),
         (' clause: "3.2",', "", 14, "needs clause: some text"),
         ("  storage:", "  rails:", 18, "rails is a claim that nodegate measures"),
-        ('title: "our contract"', "titel: x", 3, "did you mean title?"),
         ('source: "order 4711"\n', "", 2, "the file needs source: some text"),
     ],
 )

@@ -5,14 +5,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fleet.machine import Machine
+from fleet.machine import Machine, facts_of
 from jsonschema import Draft202012Validator
 from support.recorded import PytestOutcome, run_pytest, write_fleet
 
+from nodegate.baseline.baseline import Baselines
 from nodegate.claims.table import claims
+from nodegate.commands.doctor import complaints_about_claims, notes_on_policy
+from nodegate.judge.waivers import Waivers
+from nodegate.node import Node
+from nodegate.policy import policy_file
+from nodegate.profile import Profile
 from nodegate.report.json_file import load
 from nodegate.report.redact import redact
 from nodegate.report.render import rerender
+from nodegate.run.judging import Judging
 
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "docs/reference/schemas/report.schema.json").read_text(encoding="utf-8")
@@ -139,14 +146,6 @@ def test_another_profile_has_a_result_only_where_a_policy_is_named(site: Path) -
     assert "fleet: not decided by policy mild: profile bootcheck covers only part of the claims" in outcome.stdout
 
 
-def test_a_slip_in_a_policy_stops_the_run_before_anything_is_read(site: Path) -> None:
-    (site / "slip.yaml").write_text((site / "mild.yaml").read_text().replace("  compute:", "  comptue:"))
-    outcome = run_pytest(site, ["--replay", "run", "--policy", "slip.yaml"])
-    assert outcome.exit_code == 4
-    line = next(n for n, text in enumerate((site / "slip.yaml").read_text().splitlines(), 1) if "comptue" in text)
-    assert f"slip.yaml:{line}: claims: unknown key 'comptue' - did you mean compute" in outcome.stdout + outcome.stderr
-
-
 def test_a_policy_without_nodes_is_a_mistake(site: Path) -> None:
     outcome = run_pytest(site, ["--policy", "default"])
     assert outcome.exit_code == 4
@@ -173,3 +172,42 @@ def test_what_only_contracts_ask_for_is_claimed_where_a_policy_names_it(site: Pa
     assert plain == {}
     assert named == {"even_heat": "no limit contract.temperature_spread_c for platform hgx-h100-8"}
     assert part == {"even_heat": "not asked for: this run covered only part of its profile"}
+
+
+# Before a run, `nodegate doctor --policy NAME` says which clauses cannot be judged here
+
+
+def judging(name: str) -> Judging:
+    found, nodes = policy_file.read(name), {f"gpu{number:02}": Node(f"gpu{number:02}") for number in range(1, 5)}
+    limits = Baselines.read(policy=found.limits)
+    return Judging(nodes, Profile.DELIVERY, limits, Waivers(), policy=found.policy, names_policy=name != "default")
+
+
+def complaints(name: str, machine: Machine, lacking: frozenset[str] = frozenset()) -> list[str]:
+    found = complaints_about_claims(Node("gpu01"), facts_of(machine), lacking, judging(name))
+    return [complaint.what for complaint in found]
+
+
+def test_a_clause_without_its_tool_is_named() -> None:
+    (said,) = complaints("strict-h100", Machine.hgx_h100(), frozenset({"all_reduce_perf"}))
+    assert said == (
+        "cannot be proven: collectives (clause NCCL in a node), collectives_between_nodes (clause NCCL, 2 nodes), "
+        "collectives_rack_fleet (clause every item): no all_reduce_perf"
+    )
+
+
+def test_a_node_that_the_policy_is_not_for_is_told_with_the_limits_that_it_lacks() -> None:
+    said = complaints("strict-h100", Machine.pcie_l40s())
+    assert "policy strict-h100 is not for platform l40s" in said
+    lacks = "cannot be proven: even_heat (clause Temperature, spread): no limit contract.temperature_spread_c"
+    assert lacks in said
+
+
+def test_what_only_contracts_ask_for_is_no_obstacle_without_one() -> None:
+    assert complaints("default", Machine.hgx_h100()) == []
+
+
+def test_what_nodegate_does_not_measure_is_named_with_its_clause() -> None:
+    assert not list(notes_on_policy(judging("default")))
+    notes = list(notes_on_policy(judging("clustermax")))
+    assert "policy clustermax, clause SHARP: not measured by nodegate: reductions in the switches" in notes
