@@ -1,12 +1,15 @@
-"""A record that is locked, damaged, newer or edited: one wait, one note, and the verdicts of a run without a past."""
+"""A record that is locked, damaged, newer, edited or whose writer is killed: one note, and verdicts without a past."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import os
 import random
 import re
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -148,7 +151,7 @@ def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
     assert file.read_bytes() == before
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(12))
 def test_any_damage_is_a_refusal_before_the_run_or_a_note(file: Path, seed: int) -> None:
     chance, raw = random.Random(seed), bytearray(file.read_bytes())  # noqa: S311
     for _ in range(chance.choice((1, 20, 400))):
@@ -167,7 +170,7 @@ def assert_no_fault(file: Path) -> None:
     assert cli.main(["history", "gpu[000-003]", "--record", str(file)]) in (0, 2)
 
 
-ODD = ("", "x", "[]", '"a"', "{", b"\xff\xfe", -1, 7, 1e300, float("inf"), "9" * 400, "\x1b[31m", "[" * 100_000)
+ODD = ("", "[]", "{", b"\xff\xfe", -1, float("inf"), "9" * 400, "\x1b[31m", "[" * 100_000)
 COLUMNS = [
     (table, column)
     for statement in tables.TABLES
@@ -190,3 +193,50 @@ def test_an_odd_value_in_any_column_ends_nothing(
             past.known(Keys(node), DEVICES, 10.0)
         assert_no_fault(file)
         assert "nodegate failed" not in capsys.readouterr().err
+
+
+# A run that is killed (SIGKILL) at any moment: each run is in the record with all its nodes, or not
+
+
+KILLS, NODES, NUMBERS = 8, 20, 50
+KEEPING = f"""
+import sys
+from pathlib import Path
+from support.remembered import keep
+from nodegate.metric import Metric
+from nodegate.past.record import FleetRecord
+file, begin = Path(sys.argv[1]), int(sys.argv[2])
+metrics = [Metric(f"bench.quantity{{at}}", (1.0,), "GB/s") for at in range({NUMBERS})]
+for run in range(begin, begin + 1000):
+    keep(FleetRecord(file), f"run {{run}}", float(run), {{f"gpu{{at:02}}": metrics for at in range({NODES})}})
+    print(run, flush=True)
+"""
+
+
+def kept_until_killed(file: Path, begin: int, seconds: float) -> list[int]:
+    """The runs that were told to be kept before the process was killed, some time after the first."""
+    command = [sys.executable, "-c", KEEPING, str(file), str(begin)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as running:
+        assert running.stdout is not None
+        first = running.stdout.readline()
+        time.sleep(seconds)
+        running.kill()
+        return [int(line) for line in (first, *running.stdout) if line.endswith("\n")]
+
+
+def test_what_was_kept_is_there_and_nothing_is_half_there(tmp_path: Path) -> None:
+    chance, file = random.Random(7), tmp_path / "fleet.sqlite"  # noqa: S311
+    told: list[int] = []
+    for kill in range(KILLS):
+        told += kept_until_killed(file, 1000 * kill, chance.random() * 0.3)
+    assert len(told) >= KILLS
+    with contextlib.closing(sqlite3.connect(file)) as base:
+        assert base.execute("pragma integrity_check").fetchall() == [("ok",)]
+        names = {name for (name,) in base.execute("select name from runs")}
+        nodes = base.execute("select count(*) from decisions group by run").fetchall()
+        numbers = base.execute("select run, count(*) from numbers group by run").fetchall()
+    assert names >= {f"run {run}" for run in told}
+    assert set(nodes) == {(NODES,)}
+    assert {count for _, count in numbers} <= {NODES * NUMBERS}
+    keep(FleetRecord(file), "after", 1e6, {"gpu00": [Metric("bench.quantity0", (1.0,), "GB/s")]})

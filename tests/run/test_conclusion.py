@@ -23,19 +23,13 @@ from nodegate.triage.triage import triage
 LINK = Limit(16, "lanes", "the device", AT_LEAST)
 RATE = Limit(380.0, "Gb/s", "baselines/x.yaml", AT_LEAST)
 PASSED = record("pcie.link_width", finding("pass", GPU3, quantity="link width", observed=16, unit="lanes"))
-NARROW = record(
-    "pcie.link_width", finding("fail", GPU3, quantity="link width", observed=8, unit="lanes", limit=LINK, share=0.5)
-)
-SETTING = record(
-    "software.nccl_settings",
-    finding("fail", part.setting("/etc/nccl.conf"), "NCCL_IB_DISABLE=1", action="remove it", code="nccl_ib_disable"),
-)
-SLOW_NIC = record(
-    "rdma_bandwidth.write",
-    finding(
-        "fail", NIC2, quantity="RDMA write bandwidth", observed=190.0, unit="Gb/s", limit=RATE, metric="rdma.write"
-    ),
-)
+X8 = finding("fail", GPU3, quantity="link width", observed=8, unit="lanes", limit=LINK, share=0.5)
+NARROW = record("pcie.link_width", X8)
+DISABLED = finding("fail", part.setting("/etc/nccl.conf"), "NCCL_IB_DISABLE=1", action="remove it", code="ib_disable")
+SETTING = record("software.nccl_settings", DISABLED)
+SLOW = {"quantity": "RDMA write bandwidth", "observed": 190.0, "unit": "Gb/s", "limit": RATE, "metric": "rdma.write"}
+SLOW_NIC = record("rdma_bandwidth.write", finding("fail", NIC2, **SLOW))
+WAIVED = replace(NARROW, waiver="riser on order; owner dc-ops")
 UNREAD = record("gpu.count", finding("error", text="NVML did not respond"))
 XID_109 = record("kernel_log.xid", finding("warn", GPU3, "Xid 109 once", code="109", action="look at the job first"))
 UNJUDGED = record("burn.fp64", finding("not-judged", GPU3, quantity="fp64", observed=1.4, unit="TFLOPS"))
@@ -50,22 +44,20 @@ def report(*nodes: NodeReport) -> Report:
     return Report(sample_report.run(), nodes)
 
 
-@pytest.fixture
-def ecc_log(tmp_path_factory: pytest.TempPathFactory) -> Answer:
-    file = tmp_path_factory.mktemp("job") / "gpu02.log"
-    file.write_text(
-        "2026-11-21T08:00:00Z [rank1]: RuntimeError: CUDA error: uncorrectable ECC error encountered\n",
-        encoding="utf-8",
-    )
-    return triage([str(file)], nodes=("gpu01", "gpu02"))
+ECC = "2026-11-21T08:00:00Z [rank1]: RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+PROGRAM = "Traceback (most recent call last):\n  File \"train.py\", line 7, in <module>\nKeyError: 'lr'\n"
 
 
 @pytest.fixture
-def program_log(tmp_path_factory: pytest.TempPathFactory) -> Answer:
-    file = tmp_path_factory.mktemp("job") / "worker.log"
-    lines = ["Traceback (most recent call last):", '  File "train.py", line 7, in <module>', "KeyError: 'lr'"]
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return triage([str(file)])
+def ecc_log(tmp_path: Path) -> Answer:
+    (tmp_path / "gpu02.log").write_text(ECC)
+    return triage([str(tmp_path / "gpu02.log")], nodes=("gpu01", "gpu02"))
+
+
+@pytest.fixture
+def program_log(tmp_path: Path) -> Answer:
+    (tmp_path / "worker.log").write_text(PROGRAM)
+    return triage([str(tmp_path / "worker.log")])
 
 
 @pytest.mark.parametrize(
@@ -73,24 +65,18 @@ def program_log(tmp_path_factory: pytest.TempPathFactory) -> Answer:
     [
         (
             [[PASSED], [PASSED, NARROW]],
-            "hardware: move the job off gpu02 because GPU 3 S/N 1650003000003: PCIe x8 of x16 - power-cycle, else",
+            "hardware: move the job off gpu02 because GPU 3 S/N 1650003000003: PCIe x8 of x16",
         ),
         ([[SETTING], [NARROW]], "hardware: move the job off gpu02 because GPU 3 "),
         ([[XID_109], [UNREAD], [NARROW]], "hardware: move the job off gpu03 because "),
         ([[SLOW_NIC]], "fabric: move the job off gpu01 because mlx5_2: RDMA write bandwidth 190 Gb/s"),
         ([[SETTING]], "host: fix gpu01 before the job runs there again: /etc/nccl.conf: NCCL_IB_DISABLE=1 - remove it"),
         ([[PASSED], None], "hardware: move the job off gpu02 because gpu02 cannot be reached"),
-        (
-            [[PASSED], [PASSED]],
-            "nodes fine: nothing is wrong with the 2 nodes now; add the job's logs (--job-log)",
-        ),
+        ([[PASSED], [PASSED]], "nodes fine: nothing is wrong with the 2 nodes now; add the job's logs (--job-log)"),
         ([[PASSED, UNJUDGED]], "nodes fine: nothing is wrong with the node now (1 check not judged); "),
         ([[UNJUDGED]], "inconclusive: nothing of gpu01 could be judged - the report says why"),
         ([], "inconclusive: "),
-        (
-            [[replace(NARROW, waiver="riser on order; owner dc-ops")]],
-            "nodes pass with waivers, which may be the reason: gpu01: GPU 3 ",
-        ),
+        ([[WAIVED]], "nodes pass with waivers, which may be the reason: gpu01: GPU 3 "),
     ],
 )
 def test_without_logs_the_nodes_alone_decide(nodes: list[list[Record] | None], said: str) -> None:
@@ -127,18 +113,14 @@ def test_logs_that_were_not_read_to_their_end_are_not_said_to_be_without_an_erro
 def test_a_node_that_could_not_be_measured_is_never_fine(program_log: Answer) -> None:
     told = report(node("gpu01", PASSED), node("gpu02", PASSED, UNREAD))
     assert told.nodes[1].verdict is NodeVerdict.INCOMPLETE
-    for logs in (None, program_log):
-        assert conclude(told, logs).startswith(
-            "inconclusive: not everything could be measured on gpu02: node: NVML did not respond"
-        )
+    said = "inconclusive: not everything could be measured on gpu02: node: NVML did not respond"
+    assert all(conclude(told, logs).startswith(said) for logs in (None, program_log))
 
 
 def test_an_interrupted_run_is_never_fine(program_log: Answer) -> None:
-    told = report(node("gpu01", PASSED))
-    for logs in (None, program_log):
-        assert conclude(replace(told, run=replace(told.run, interrupted=True)), logs) == (
-            "inconclusive: the run ended before every check was judged - continue it with --resume"
-        )
+    told = Report(sample_report.run(interrupted=True), (node("gpu01", PASSED),))
+    said = "inconclusive: the run ended before every check was judged - continue it with --resume"
+    assert {conclude(told, logs) for logs in (None, program_log)} == {said}
 
 
 def test_a_node_that_warns_is_never_simply_fine(program_log: Answer) -> None:
