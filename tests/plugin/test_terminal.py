@@ -33,14 +33,8 @@ def test_an_inventory_comes_from_standard_input(fleet: Path, more: list[str]) ->
 
 @pytest.mark.parametrize(("stdin", "words"), [("<&-", "there is no standard input"), ("< /bin/true", "<stdin>")])
 def test_no_inventory_on_standard_input_is_one_message(fleet: Path, stdin: str, words: str) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f"exec {sys.executable} -m pytest --inventory - {stdin}"],
-        cwd=fleet.parent,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    command = ["sh", "-c", f"exec {sys.executable} -m pytest --inventory - {stdin}"]
+    done = subprocess.run(command, cwd=fleet.parent, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 4, done.stdout
     assert words in done.stderr
     assert "Traceback" not in done.stderr
@@ -72,15 +66,18 @@ def shown(line: str) -> str:
 
 @pytest.fixture
 def slow(fleet: Path) -> Iterator[Path]:
-    """One node takes its time: it is asked over SSH, the connection stands, and nobody answers for eight seconds."""
+    """One node takes its time: it is asked over SSH, the connection stands, and nobody answers for five seconds."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        told = f"{{ansible_connection: ssh, ansible_host: 127.0.0.1, ansible_port: {port}, ansible_ssh_timeout: 8}}"
+        told = f"{{ansible_connection: ssh, ansible_host: 127.0.0.1, ansible_port: {port}, ansible_ssh_timeout: 5}}"
         fleet.write_text(fleet.read_text().replace("    gpu0002:", f"    gpu0002: {told}"))
         yield fleet
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="fork() warns in a process with threads")
+BY_FORK = pytest.mark.skipif(sys.version_info >= (3, 12), reason="fork() warns in a process with threads")
+
+
+@BY_FORK
 def test_the_live_line_is_gone_when_the_dots_come(slow: Path) -> None:
     written = on_a_terminal(slow.parent, "--inventory", "hosts.yaml", "-rA")
     assert "facts: 1 of 2 nodes" in written
@@ -90,17 +87,16 @@ def test_the_live_line_is_gone_when_the_dots_come(slow: Path) -> None:
     assert left.startswith(".E")
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="fork() warns in a process with threads")
+@BY_FORK
 def test_the_live_line_is_gone_when_the_answer_comes(slow: Path) -> None:
     written = on_a_terminal(slow.parent, "--inventory", "hosts.yaml")
     left = [shown(line).rstrip("\r") for line in written.split("\n")]
     assert "\x1b" not in "".join(left)
-    assert [line for line in left if line][1].startswith(
-        "1 unreachable, 1 incomplete of 2 nodes (0 of 8 GPUs accepted)"
-    )
+    said = "1 unreachable, 1 incomplete of 2 nodes (0 of 8 GPUs accepted)"
+    assert [line for line in left if line][1].startswith(said)
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="fork() warns in a process with threads")
+@BY_FORK
 def test_under_n_there_is_no_live_line_to_wipe_the_dots(slow: Path) -> None:
     assert "\r\x1b[Kfacts:" not in on_a_terminal(slow.parent, "--inventory", "hosts.yaml", "-n", "2")
 
@@ -108,9 +104,8 @@ def test_under_n_there_is_no_live_line_to_wipe_the_dots(slow: Path) -> None:
 @pytest.mark.parametrize(("option", "lines"), [("-v", 1), ("-v", 9), ("", 1)])
 def test_a_reader_that_goes_leaves_no_traceback_and_no_success(fleet: Path, option: str, lines: int) -> None:
     script = f"set -o pipefail; {sys.executable} -m pytest --inventory hosts.yaml {option} | head -{lines}"
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=fleet.parent, capture_output=True, text=True, timeout=120, check=False
-    )
+    command = ["bash", "-c", script]
+    done = subprocess.run(command, cwd=fleet.parent, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode != 0
     assert "Traceback" not in done.stderr
 
