@@ -63,19 +63,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     own = 'verdicts.equal(subject="node", what="door", observed="closed", expected="closed")'
     own = f'def test_door(verdicts):\n    """The door of the rack is closed."""\n    {own}\n'
     (where / "checks" / "test_own.py").write_text(own, encoding="utf-8")
-    options = [
-        "--nodes",
-        "hgx[01-05],roce[02-05]",
-        "--lang",
-        "zh",
-        "-p",
-        "no:cacheprovider",
-        "--record",
-        "h.sqlite",
-        "--run-dir",
-        "run",
-    ]
-    demo = ["--inventory", str(ROOT / "inventory" / "demo.yaml"), *options]
+    demo = ["--inventory", str(ROOT / "inventory" / "demo.yaml"), "--nodes", "hgx[01-05],roce[02-05]", "--lang", "zh"]
+    demo += ["-p", "no:cacheprovider", "--record", "h.sqlite", "--run-dir", "run"]
     outcome = run_pytest(where, [str(ROOT / "checks"), str(where / "checks"), *demo], COLUMNS="80")
     assert outcome.exit_code == 1, outcome.stdout + outcome.stderr
     return where / "run", outcome.stdout

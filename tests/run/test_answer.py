@@ -129,13 +129,6 @@ def test_a_report_that_was_not_written_is_not_named(tmp_path: Path) -> None:
     assert told(report(good("gpu01")), tmp_path)[-1] == f"report: {tmp_path / 'report.html'}"
 
 
-@pytest.mark.parametrize("width", [1, 80, 100, 200])
-def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    whole = sample_report.fleet(64)
-    ended = replace(whole, run=replace(whole.run, interrupted=True, answer="host: fix gpu001 " * 20))
-    assert max(map(len, told(ended, width=width))) <= max(80, width)
-
-
 def test_the_worst_is_red_and_what_is_accepted_is_green() -> None:
     bad = node("gpu01", record("pcie.link_width", narrow()))
     colours = {line.text.split()[1]: line.colour for line in answer.lines(report(bad), Path("x"), 120)}
