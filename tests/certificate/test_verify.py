@@ -15,6 +15,7 @@ import pytest
 from certificate.conftest import IN, Delivery
 from support.schemas import read_output
 
+from nodegate.certificate.page import FILES
 from nodegate.certificate.pdf import print_pdf
 from nodegate.cli import main
 
@@ -33,7 +34,6 @@ def texts(pdf: Path) -> list[str]:
     return ["".join(page.extract_text().split()) for page in pypdf.PdfReader(pdf).pages]
 
 
-PAGES = {"en": "certificate.html", "zh": "certificate.zh.html"}
 ENDED = {"en": "page {n} of {m}", "zh": "第{n}页，共{m}页"}  # noqa: RUF001 - Chinese
 
 
@@ -57,7 +57,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
     return code, out.out + out.err
 
 
-@pytest.mark.parametrize("name", PAGES.values())
+@pytest.mark.parametrize("name", FILES.values())
 def test_a_paper_and_its_run_are_equal(run: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, text = said(capsys, run / name, run)
     assert (code, text) == (0, text)
@@ -105,7 +105,7 @@ def test_a_change_of_the_paper_is_told(
 def test_each_changed_digit_is_told_and_of_a_pdf_its_page(  # noqa: PLR0917 - fixtures
     pdfs: dict[str, Path], run: Path, lang: str, count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page, changed = run / PAGES[lang], tmp_path / "changed.pdf"
+    page, changed = run / FILES[lang], tmp_path / "changed.pdf"
     with_other_digits(page, count, 7)
     print_pdf(run, changed, lang)
     code, text = said(capsys, page, run)
