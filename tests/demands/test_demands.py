@@ -1,4 +1,4 @@
-"""Demands of an inventory: judged by a bootcheck that has them as a file, which is read as it was written, or refused."""
+"""Demands of an inventory: judged by a bootcheck that has them as a file, read as it was written, or refused."""
 
 import json
 import os
@@ -51,8 +51,8 @@ HOLDS = {
     "mounts": ["/mnt/data", "/scratch:ro"],
     "require": ["nvidia-smi"],
     "expect": {"driver": "550.163.01", "gpus": 8},
-    **{"serial": SERIAL, "gpus": 8, "rails": 8, "platform": "hgx-h100-8"},
 }
+HOLDS |= {"serial": SERIAL, "gpus": 8, "rails": 8, "platform": "hgx-h100-8"}
 BROKEN = {
     "ports": ([22], "port 22: another program listens on it"),
     "mounts": (["/checkpoints"], "/checkpoints: not mounted"),
@@ -217,7 +217,6 @@ def test_demands_that_the_machine_contradicts_drain_no_node(demands: Demands) ->
 # The file: it is read as it was written, by this node alone, or refused in one line
 
 
-OWN = "gpu01"
 WHOLE = Demands(
     OWN,
     {"nodegate_ports": [29500], "nodegate_expect": {"driver": "550.163.01"}, "nodegate_limits": {"gpu.count": 8}},
@@ -232,12 +231,6 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
-
-
-@pytest.fixture(autouse=True)
-def own_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket, "gethostname", lambda: OWN)
-    monkeypatch.delenv("SLURMD_NODENAME", raising=False)
 
 
 @pytest.fixture
