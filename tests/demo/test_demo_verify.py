@@ -27,15 +27,7 @@ def test_the_planted_fault_found_is_no_difference():
     )
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
-        said(31),
-        said(3, Verdict.WARN),
-        said(3, node="n2"),
-        said(3, check="gpu.count"),
-    ],
-)
+@pytest.mark.parametrize("record", [said(31), said(3, Verdict.WARN), said(3, node="n2"), said(3, check="gpu.count")])
 def test_another_device_verdict_node_or_check_is_both_a_miss_and_a_false_alarm(record: Record):
     different = compare([record], [FAULT])
     assert different

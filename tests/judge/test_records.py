@@ -1,5 +1,6 @@
-"""Records: what `judge` makes of a check that finds, refuses or breaks, and what a node is by all of its records."""
+"""Verdicts and records: what `judge` makes of what a check says, and what a node is by all of its records."""
 
+import operator
 from collections.abc import Callable
 from itertools import product
 
@@ -12,13 +13,13 @@ from nodegate.errors import CannotMeasure, NotApplicable, NotJudged
 from nodegate.judge.judge import judge, record_of
 from nodegate.records import part
 from nodegate.records.finding import Finding, Limit, Record
-from nodegate.records.verdict import NODE_ORDER, NodeVerdict, Verdict
+from nodegate.records.verdict import NODE_ORDER, NodeVerdict, Verdict, worst
 from nodegate.suite import Check
-from nodegate.unknown import Unknown, Why
-from nodegate.verdicts import Verdicts
+from nodegate.unknown import Known, Unknown, Why, value_or
+from nodegate.verdicts import NEXT_STEP_UNKNOWN, Verdicts
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-UNJUDGED = Verdict.NOT_JUDGED
+NOT_JUDGED = Verdict.NOT_JUDGED
 LANES = Limit(16, "lanes", "its own maximum")
 
 
@@ -74,7 +75,7 @@ def refuse(fault: BaseException) -> Callable[[Verdicts], None]:
     ("fault", "verdict", "message"),
     [
         (NotApplicable("no NVSwitch here"), SKIP, "no NVSwitch here"),
-        (NotJudged("no limit gpu.count for platform x"), UNJUDGED, "no limit gpu.count for platform x"),
+        (NotJudged("no limit gpu.count for platform x"), NOT_JUDGED, "no limit gpu.count for platform x"),
         (CannotMeasure("no GPU", next_step="look at PCIe"), ERROR, "no GPU - look at PCIe"),
     ],
 )
@@ -113,7 +114,7 @@ def test_a_check_cannot_end_the_run_or_answer_for_bootcheck(stop: BaseException)
     [
         (CannotMeasure("no log", next_step="read it"), ERROR),
         (NotApplicable("alone"), SKIP),
-        (NotJudged("alone"), UNJUDGED),
+        (NotJudged("alone"), NOT_JUDGED),
         (OSError("disk"), ERROR),
     ],
 )
@@ -137,7 +138,7 @@ def test_a_fact_that_is_not_there_ends_the_check_before_it_begins(fault: Excepti
         (PASS, ValueError("x"), ERROR),
         (WARN, CannotMeasure("x", next_step="y"), ERROR),
         (PASS, NotApplicable("x"), PASS),
-        (PASS, NotJudged("x"), UNJUDGED),
+        (PASS, NotJudged("x"), NOT_JUDGED),
     ],
 )
 def test_what_was_found_before_the_end_stays(before: Verdict, fault: Exception, verdict: Verdict) -> None:
@@ -236,3 +237,258 @@ def test_a_waived_fail_changes_accepted_to_accepted_with_waivers_and_nothing_els
 def test_every_verdict_of_a_node_has_its_place_in_the_report() -> None:
     assert sorted(NODE_ORDER) == sorted(NodeVerdict)
     assert len(NODE_ORDER) == len(set(NODE_ORDER))
+
+
+# Verdicts: the worst stays, an unknown reading is an error, and each message says what was seen and what is right
+
+
+FROM_BEST = [SKIP, PASS, NOT_JUDGED, WARN, ERROR, FAIL]
+X = part.host("x")
+LOST = Unknown(Why.LOST, "NVML 15: GPU is lost")
+VERDICTS = st.sampled_from(list(Verdict))
+
+
+def only(verdicts: Verdicts) -> tuple[Verdict, str]:
+    (finding,) = verdicts.findings
+    return finding.verdict, finding.message
+
+
+# The lattice
+
+
+@given(st.lists(VERDICTS, min_size=1))
+def test_the_worst_of_them_is_the_verdict_of_all(verdicts: list[Verdict]) -> None:
+    assert worst(verdicts) is max(verdicts, key=FROM_BEST.index)
+    assert set(FROM_BEST) == set(Verdict)
+
+
+def test_of_nothing_the_worst_is_error() -> None:
+    assert worst([]) is ERROR
+    assert Verdicts().verdict is ERROR
+
+
+@given(st.lists(VERDICTS, min_size=1))
+def test_a_collector_says_the_worst_of_its_findings(given_verdicts: list[Verdict]) -> None:
+    verdicts = Verdicts()
+    for number, verdict in enumerate(given_verdicts):
+        verdicts.found(verdict, part=part.gpu(number), text="seen", action="look")
+    assert verdicts.verdict is worst(given_verdicts)
+    assert len(verdicts.findings) == len(given_verdicts)
+
+
+# Judging methods
+
+
+def test_equal_says_what_was_seen_and_what_is_right() -> None:
+    verdicts = Verdicts()
+    for width in (8, 16):
+        verdicts.equal(
+            part=part.gpu(3),
+            quantity="link width",
+            observed=width,
+            expected=16,
+            unit="lanes",
+            source="its own",
+            action="z",
+        )
+    bad, good = verdicts.findings
+    assert (bad.verdict, bad.message) == (FAIL, "GPU 3: link width 8 lanes, expected 16 lanes (its own) - z")
+    assert (bad.quantity, bad.observed, bad.unit) == ("link width", 8, "lanes")
+    assert (bad.limit, bad.action) == (Limit(16, "lanes", "its own"), "z")
+    assert (good.verdict, good.message, good.action) == (PASS, "GPU 3: link width 16 lanes", "")
+
+
+def test_at_least_and_at_most_with_a_milder_verdict() -> None:
+    verdicts, rate, rows = Verdicts(), Limit(400, "Gb/s", "spec"), Limit(0, "rows", "")
+    port = part.port(part.nic("mlx5_0"), 1)
+    for observed in (399, 400, 401):
+        verdicts.at_least(part=port, quantity="rate", observed=observed, limit=rate, action="replace")
+    for observed in (0, 1):
+        verdicts.at_most(part=X, quantity="remapped", observed=observed, limit=rows, action="ask", otherwise=WARN)
+    assert [finding.verdict for finding in verdicts.findings] == [FAIL, PASS, PASS, PASS, WARN]
+    first, *_, last = verdicts.findings
+    assert first.message == "mlx5_0 port 1: rate 399 Gb/s, expected at least 400 Gb/s (spec) - replace"
+    assert last.message == "x: remapped 1 rows, expected at most 0 rows - ask"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (2.5, "GT/s", "2.5 GT/s"),
+        (0.1 + 0.2, "s", "0.3 s"),
+        (71.849999, "W", "72 W"),
+        (1e-7, "s", "1e-07 s"),
+        ("on", "", "on"),
+        (True, "", "yes"),
+        (0.0, "", "0"),
+        (19_999_999, "errors", "19999999 errors"),
+    ],
+)
+def test_values_are_shown_with_their_unit_and_without_noise(value: object, unit: str, shown: str) -> None:
+    verdicts = Verdicts()
+    verdicts.equal(part=X, quantity="it is", observed=value, expected=value, unit=unit, action="")
+    assert only(verdicts) == (PASS, f"x: it is {shown}")
+
+
+@given(st.floats(allow_nan=False), st.floats(allow_nan=False))
+def test_at_least_and_at_most_agree_with_the_numbers(observed: float, limit: float) -> None:
+    low, high = Verdicts(), Verdicts()
+    low.at_least(part=X, quantity="y", observed=observed, limit=Limit(limit, "s", ""), action="z")
+    high.at_most(part=X, quantity="y", observed=observed, limit=Limit(limit, "s", ""), action="z")
+    assert (low.verdict is PASS) == (observed >= limit)
+    assert (high.verdict is PASS) == (observed <= limit)
+
+
+def test_not_a_number_never_passes() -> None:
+    verdicts = Verdicts()
+    nan = float("nan")
+    verdicts.at_least(part=X, quantity="y", observed=nan, limit=Limit(1.0, "s", ""), action="z")
+    verdicts.at_most(part=X, quantity="y", observed=nan, limit=Limit(1.0, "s", ""), action="z")
+    verdicts.equal(part=X, quantity="y", observed=nan, expected=nan, action="z")
+    assert {finding.verdict for finding in verdicts.findings} == {FAIL}
+
+
+# The unknown
+
+
+@pytest.mark.parametrize("why", list(Why))
+@pytest.mark.parametrize("otherwise", [WARN, FAIL])
+def test_an_unknown_reading_is_an_error_whatever_else_it_would_be(why: Why, otherwise: Verdict) -> None:
+    verdicts, reading = Verdicts(), Unknown(why, "as it said")
+    limit = Limit(1, "", "")
+    verdicts.equal(part=X, quantity="y", observed=reading, expected=1, action="z", otherwise=otherwise)
+    verdicts.at_least(part=X, quantity="y", observed=reading, limit=limit, action="z", otherwise=otherwise)
+    verdicts.at_most(part=X, quantity="y", observed=reading, limit=limit, action="z", otherwise=otherwise)
+    line = f"x: could not read y: {why.value}: as it said - {NEXT_STEP_UNKNOWN}"
+    assert [(finding.verdict, finding.message) for finding in verdicts.findings] == [(ERROR, line)] * 3
+    assert {finding.action for finding in verdicts.findings} == {NEXT_STEP_UNKNOWN}
+
+
+@pytest.mark.parametrize(
+    ("limit", "verdict", "line"),
+    [
+        (
+            Unknown(Why.DENIED, "needs root"),
+            ERROR,
+            f"could not read the limit for y: denied: needs root - {NEXT_STEP_UNKNOWN}",
+        ),
+        (None, NOT_JUDGED, "y has no limit to be judged by - add a limit to a baseline"),
+    ],
+)
+def test_an_unknown_limit_is_an_error_and_none_is_not_0(limit: Unknown | None, verdict: Verdict, line: str) -> None:
+    verdicts = Verdicts()
+    verdicts.equal(part=X, quantity="y", observed=0, expected=limit, action="z")
+    verdicts.at_least(part=X, quantity="y", observed=7, limit=limit, action="z")
+    verdicts.at_most(part=X, quantity="y", observed=7, limit=limit, action="z")
+    assert [(finding.verdict, finding.message) for finding in verdicts.findings] == [(verdict, f"x: {line}")] * 3
+    assert verdicts.verdict is verdict
+
+
+def test_an_unknown_reading_is_an_error_beside_another_and_without_a_limit() -> None:
+    verdicts = Verdicts()
+    verdicts.equal(part=X, quantity="y", observed=LOST, expected=LOST, action="z")
+    verdicts.at_most(part=X, quantity="y", observed=LOST, limit=None, action="z")
+    assert [finding.verdict for finding in verdicts.findings] == [ERROR, ERROR]
+
+
+def test_an_unknown_reading_refuses_truth() -> None:
+    with pytest.raises(TypeError, match="used as true or false: lost: NVML 15"):
+        bool(LOST)
+    with pytest.raises(TypeError):
+        assert not LOST
+
+
+@pytest.mark.parametrize("compare", [operator.lt, operator.le, operator.gt, operator.ge, operator.add])
+@pytest.mark.parametrize("pair", [(LOST, 1), (1, LOST), (LOST, LOST)])
+def test_an_unknown_reading_refuses_order_and_sums(
+    compare: Callable[[object, object], object], pair: tuple[object, object]
+) -> None:
+    with pytest.raises(TypeError):
+        compare(*pair)
+
+
+def test_an_unknown_reading_equals_nothing_that_is_known() -> None:
+    assert all(other != LOST for other in (0, False, "", None, 1, True))
+
+
+def test_an_unknown_says_why() -> None:
+    assert str(LOST) == "lost: NVML 15: GPU is lost"
+    assert str(Unknown(Why.TIMEOUT)) == "timeout"
+    assert (value_or(LOST, 0), value_or(3, 0)) == (0, 3)
+
+
+# The check's own words
+
+
+def test_found_joins_subject_message_and_remedy() -> None:
+    verdicts = Verdicts()
+    verdicts.found(FAIL, part=part.host("kernel"), text="Xid 79", action="power-cycle", code="79", observed=2)
+    assert only(verdicts) == (FAIL, "kernel: Xid 79 - power-cycle")
+    assert (verdicts.findings[0].observed, verdicts.findings[0].limit) == (2, None)
+
+
+def test_skip_and_cannot_end_the_check() -> None:
+    verdicts = Verdicts()
+    with pytest.raises(NotApplicable, match=r"^no NVSwitch here$"):
+        verdicts.skip("no NVSwitch here")
+    with pytest.raises(CannotMeasure, match=r"^no GPU - look at PCIe$") as said:
+        verdicts.cannot("no GPU", next_step="look at PCIe")
+    assert (said.value.reason, said.value.next_step) == ("no GPU", "look at PCIe")
+    assert verdicts.verdict is ERROR
+
+
+# Words of their own: a yes or no, a reading that the part does not have, a count with its noun
+
+
+GPU = part.gpu(3)
+ABSENT = Unknown(Why.NOT_SUPPORTED, "NVML 3")
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected", "verdict", "brief"),
+    [
+        (True, True, Verdict.PASS, "responds"),
+        (False, True, Verdict.FAIL, "does not respond"),
+        (False, False, Verdict.PASS, "responds"),
+        (True, False, Verdict.FAIL, "does not respond"),
+        (ABSENT, True, Verdict.SKIP, "does not report answer"),
+        (Unknown(Why.FAILED, "EIO"), True, Verdict.ERROR, "could not read answer: failed: EIO"),
+    ],
+)
+def test_a_yes_or_no_has_its_own_words(observed: Known[bool], *, expected: bool, verdict: Verdict, brief: str) -> None:
+    verdicts = Verdicts()
+    verdicts.holds(
+        part=GPU,
+        quantity="answer",
+        observed=observed,
+        expected=expected,
+        good="responds",
+        bad="does not respond",
+        action="look",
+        absent=Verdict.SKIP,
+    )
+    (finding,) = verdicts.findings
+    assert finding.verdict is verdict
+    assert finding.brief.startswith(brief)
+
+
+def test_a_limit_that_the_part_does_not_have_is_absent_too() -> None:
+    verdicts = Verdicts()
+    verdicts.at_least(part=GPU, quantity="SM clock", observed=1200, limit=ABSENT, action="look", absent=Verdict.SKIP)
+    assert verdicts.verdict is Verdict.SKIP
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "quantity", "unit", "brief"),
+    [
+        (1, 1, "memory banks without a spare row", "banks", "1 memory bank without a spare row"),
+        (0, 0, "uncorrectable errors since driver load", "errors", "0 uncorrectable errors since driver load"),
+        (3, 0, "remapped rows", "rows", "3 remapped rows, expected at most 0 rows"),
+        (3, 0, "time slowed by heat", "s", "time slowed by heat 3 s, expected at most 0 s"),
+        (3, 0, "power draw", "W", "power draw 3 W, expected at most 0 W"),
+    ],
+)
+def test_a_count_stands_before_its_noun(count: int, most: int, quantity: str, unit: str, brief: str) -> None:
+    verdicts = Verdicts()
+    verdicts.at_most(part=GPU, quantity=quantity, observed=count, limit=Limit(most, unit, "none"), action="look")
+    assert verdicts.findings[0].brief == brief

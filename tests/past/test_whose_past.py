@@ -1,16 +1,19 @@
-"""Whose past is whose: a board that moves keeps its own, one that is replaced starts clean, machines are renamed."""
+"""Whose past is whose: of a board that moves or is replaced, of a renamed machine, and of an earlier release."""
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from support.remembered import keep, past_of, placed
 
 from nodegate.metric import Metric
-from nodegate.past import database
-from nodegate.past.event import BOOT, XID, Event
+from nodegate.past import database, events
+from nodegate.past.event import ACCEPT_AGAIN, BOOT, XID, Event
 from nodegate.past.keys import Placed
 from nodegate.past.questions import stays, whom
 from nodegate.past.record import FleetRecord
@@ -107,3 +110,59 @@ def test_where_a_board_was_from_when_to_when_in_whatever_order_runs_are_read(
     with database.reading(record.file) as base:
         found = [(each.node, each.since_s, each.until_s) for each in stays(base, whom(base, "1650001"))]
     assert [(node, since) for node, since, _ in found] == [("one", 1.0), ("other", 2.0), ("one", 3.0)]
+
+
+# What history.sqlite of 0.2 and 0.3 holds is taken over once, from beside the record or in its own file
+
+
+OLD = Metric("burn.bf16_tflops", (745.0,), "TFLOPS", "GPU 3", conditions={"dtype": "bf16"})
+OF_0_3 = """
+create table run (id integer primary key, name text not null unique, started_epoch_s real not null);
+create table series (
+  id integer primary key, node text not null, device text not null, metric text not null, conditions text not null,
+  unit text not null, serial text not null default '', unique (node, device, metric, conditions, unit, serial));
+create table kept (series integer not null, started_epoch_s real not null, run integer not null, value real not null,
+  primary key (series, started_epoch_s, run)) without rowid;
+create table accepted (node text not null, epoch_s real not null, reason text not null,
+  primary key (node, epoch_s)) without rowid;
+insert into run values (1, 'monday', 1.0), (2, 'tuesday', 2.0);
+insert into series values (1, 'gpu01', 'GPU 3', 'burn.bf16_tflops', '{"dtype": "bf16"}', 'TFLOPS', '1650001'),
+  (2, 'gpu02', 'GPU 3', 'burn.bf16_tflops', '{"dtype": "bf16"}', 'TFLOPS', '');
+insert into kept values (1, 1.0, 1, 740.0), (1, 2.0, 2, 741.0), (2, 1.0, 1, 730.0), (2, 2.0, 2, 731.0);
+insert into accepted values ('gpu02', 1.5, 'power cap');
+"""
+
+
+@pytest.fixture(params=["history.sqlite", "fleet.sqlite"])
+def begun(tmp_path: Path, request: pytest.FixtureRequest) -> FleetRecord:
+    """A record that begins with the history of an earlier release: beside it, or given by --history."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "history.sqlite")) as old:
+        old.executescript(OF_0_3)
+    return FleetRecord(tmp_path / request.param)
+
+
+def test_values_and_accepting_again_are_taken_over(begun: FleetRecord) -> None:
+    begun.check()
+    parts = placed(chassis="CHASSIS-1", gpu3="1650001")
+    assert past_of(begun, "gpu01", 9.0, "GPU 3", parts=parts) == {key_of(OLD): [740.0, 741.0]}
+    assert past_of(begun, "gpu01", 9.0, "GPU 3", parts=placed(gpu3="another")) == {}
+    assert past_of(begun, "gpu02", 9.0, "GPU 3") == {key_of(OLD): [731.0]}
+    (again,) = events.read(begun.file)
+    assert (again.kind, again.node, again.text) == (ACCEPT_AGAIN, "gpu02", "power cap")
+
+
+def test_it_happens_once(begun: FleetRecord) -> None:
+    begun.check()
+    keep(begun, "wednesday", 3.0, {"gpu02": [OLD]})
+    again = FleetRecord(begun.file)
+    again.check()
+    assert past_of(again, "gpu02", 9.0, "GPU 3") == {key_of(OLD): [731.0, 745.0]}
+    assert len(list(events.read(begun.file))) == 1
+
+
+def test_a_run_that_only_judges_again_takes_nothing_over(begun: FleetRecord) -> None:
+    before = {file.name: file.read_bytes() for file in begun.file.parent.iterdir()}
+    judging_again = FleetRecord(begun.file, keeps=False)
+    judging_again.check()
+    assert bool(judging_again.lost) == begun.file.exists()
+    assert {file.name: file.read_bytes() for file in begun.file.parent.iterdir()} == before

@@ -20,9 +20,7 @@ from nodegate.records.program_run import (
     ProgramRun,
     Role,
 )
-from nodegate.records.program_run import (
-    Path as LinkPath,
-)
+from nodegate.records.program_run import Path as LinkPath
 
 RECORDED = sorted((Path(__file__).parent / "labels").glob("*.json"))
 LINK = {"role": "server", "device": "mlx5_0", "peer": "gpu02", "peer_device": "mlx5_1", "round": "again 1.1"}
