@@ -149,9 +149,7 @@ def bad(machine: Machine) -> set[str]:
 
 
 @pytest.mark.parametrize("reading", HEALTH)
-def test_neither_one_of_eight_nor_a_whole_known_board_lacks_a_reading_without_a_word(
-    h100: Machine, reading: str
-) -> None:
+def test_neither_one_of_eight_nor_all_lack_a_reading_without_a_word(h100: Machine, reading: str) -> None:
     h100.set_gpu(3, reading, UNSUPPORTED)
     record = by_facts(h100)[HEALTH[reading]]
     assert record.verdict is ERROR
@@ -255,9 +253,7 @@ def test_only_what_was_judged_and_found_good_is_fit(verdicts: list[Verdict]) -> 
     ],
     ids=str,
 )
-def test_one_of_eight_is_another_and_no_other_check_fails(
-    h100: Machine, reading: str, value: object, check: str
-) -> None:
+def test_one_of_eight_is_another_and_nothing_else_fails(h100: Machine, reading: str, value: object, check: str) -> None:
     h100.set_gpu(3, reading, value)
     failed = {name: each for name, each in by_facts(h100).items() if each.verdict is FAIL}
     assert failed.keys() == {check}

@@ -59,9 +59,7 @@ def test_the_checks_of_a_bootcheck_are_those_of_its_tier() -> None:
 @pytest.mark.parametrize(
     "broken", ["def test_(:\n", "\x00\x00", '"""PCIe."""\nimport pytest\n\npytestmark = pytest.mar']
 )
-def test_a_damaged_check_file_is_loaded_for_a_bootcheck_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
-) -> None:
+def test_a_damaged_check_file_stops_a_bootcheck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     """Its checks would be missing, and the node would pass without them."""
     (tmp_path / "test_site.py").write_text(CHECK.replace("{use}", "pass").replace("@pytest.mark.slow\n", ""))
     later = 'import pytest\npytestmark = pytest.mark.tier("nightly")\n1 / 0\ndef test_it(): ...\n'

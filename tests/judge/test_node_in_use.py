@@ -4,83 +4,61 @@ from collections.abc import Callable
 
 import pytest
 from fleet.machine import Machine, facts_of
+from support.judging import both, fails, gpu, plant
 
 from nodegate.judge.node_in_use import busy_reason, use_unknown
 
-
-@pytest.fixture
-def machine() -> Machine:
-    return Machine.hgx_h100()
-
-
-def users(machine: Machine, *holders: str) -> None:
-    machine.set("jobs", "gpu_users", [{"pid": 4711, "comm": comm, "uid": 1004} for comm in holders])
-
-
-def no_nvml(machine: Machine) -> None:
-    machine.section_fails("nvml", "failed", "NVML 18: Driver/library version mismatch")
-
-
-@pytest.mark.parametrize(
-    ("nvml", "holders", "said"),
-    [
-        (True, (), ""),
-        (True, ("exporter",), ""),  # where NVML tells, its word counts
-        (False, ("nvidia-persiste", "nv-hostengine"), ""),
-        (
-            False,
-            ("nvidia-persiste", "python3"),
-            "python3 (pid 4711) holds a GPU, and NVML does not report what it does",
-        ),
-    ],
-)
-def test_who_is_busy(machine: Machine, nvml: bool, holders: tuple[str, ...], said: str) -> None:
-    users(machine, *holders)
-    if not nvml:
-        no_nvml(machine)
-    assert busy_reason(facts_of(machine)) == said
+Change = Callable[[Machine], object]
 
 
 NOT_ROOT = {"why": "denied", "detail": "the open files of 31 processes need root"}
 NO_LIST = {"why": "denied", "detail": "NVML 4: Insufficient Permissions"}
-
-
+DENIED = "could not be listed (denied: NVML 4: Insufficient Permissions)"
 UNSEEN = ", nor who has a GPU open (denied: the open files of 31 processes need root)"
 NO_SMI = "nvidia_smi could not be read: missing: the node sent no nvidia_smi"
-DENIED = "could not be listed (denied: NVML 4: Insufficient Permissions)"
+NO_NVML = fails("nvml", "failed", "NVML 18: Driver/library version mismatch")
+NO_ROOT = plant.set("jobs", "gpu_users", NOT_ROOT)
+PYTHON = "python3 (pid 4711) holds a GPU, and NVML does not report what it does"
+HUNG = f"the processes on the GPUs could not be listed (nvml could not be read: hung: 1 s; {NO_SMI}){UNSEEN}"
+
+
+def held_by(*names: str) -> Change:
+    """Programs that have a GPU open."""
+    return plant.set("jobs", "gpu_users", [{"pid": 4711, "comm": name, "uid": 1004} for name in names])
+
+
+def unlisted(*indices: int) -> Change:
+    """GPUs whose processes NVML may not list."""
+    return both(*(gpu(index, "processes", NO_LIST) for index in indices))
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "busy", "unknown"),
     [
-        (lambda machine: None, ""),
-        (lambda machine: (machine.set("jobs", "gpu_users", NOT_ROOT), machine.set("jobs", "slurm", [])), ""),
-        (lambda machine: (users(machine, "nv-hostengine"), machine.set_gpu(2, "processes", NO_LIST)), ""),
-        (lambda machine: (users(machine, "nv-hostengine"), no_nvml(machine)), ""),
+        (both(), "", ""),
+        (held_by("exporter"), "", ""),  # where NVML tells, its word counts
+        (both(held_by("nvidia-persiste", "nv-hostengine"), NO_NVML), "", ""),
+        (both(held_by("nvidia-persiste", "python3"), NO_NVML), PYTHON, None),
+        (both(NO_ROOT, plant.set("jobs", "slurm", [])), "", ""),
+        (both(held_by("nv-hostengine"), unlisted(2)), "", ""),
+        (both(NO_ROOT, unlisted(2, 5)), "", f"the processes on GPU 2 and 1 more {DENIED}{UNSEEN}"),
+        (both(NO_ROOT, fails("nvml", "hung", "1 s")), "", HUNG),
         (
-            lambda machine: (
-                machine.set("jobs", "gpu_users", NOT_ROOT),
-                machine.set_gpu(2, "processes", NO_LIST),
-                machine.set_gpu(5, "processes", NO_LIST),
-            ),
-            f"the processes on GPU 2 and 1 more {DENIED}{UNSEEN}",
-        ),
-        (
-            lambda machine: (machine.set("jobs", "gpu_users", NOT_ROOT), machine.section_fails("nvml", "hung", "1 s")),
-            f"the processes on the GPUs could not be listed (nvml could not be read: hung: 1 s; {NO_SMI}){UNSEEN}",
-        ),
-        (
-            lambda machine: (users(machine, "exporter"), machine.set_gpu(2, "processes", NO_LIST)),
+            both(held_by("exporter"), unlisted(2)),
+            "",
             f"the processes on GPU 2 {DENIED}, and exporter (pid 4711) has a GPU open",
         ),
         (
-            lambda machine: machine.set("jobs", "slurm", {"why": "failed", "detail": "EIO"}),
+            plant.set("jobs", "slurm", {"why": "failed", "detail": "EIO"}),
+            "",
             "the Slurm jobs could not be read: failed: EIO",
         ),
-        (lambda machine: machine.section_fails("jobs", "hung", "10 s"), "jobs could not be read: hung: 10 s"),
+        (fails("jobs", "hung", "10 s"), "", "jobs could not be read: hung: 10 s"),
     ],
 )
-def test_whether_the_use_of_a_node_is_known(machine: Machine, change: Callable[[Machine], object], said: str) -> None:
+def test_who_works_on_a_node_and_whether_that_is_known(change: Change, busy: str, unknown: str | None) -> None:
+    machine = Machine.hgx_h100()
     change(machine)
-    assert busy_reason(facts_of(machine)) == ""
-    assert use_unknown(facts_of(machine)) == said
+    facts = facts_of(machine)
+    assert busy_reason(facts) == busy
+    assert unknown is None or use_unknown(facts) == unknown

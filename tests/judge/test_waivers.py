@@ -76,31 +76,30 @@ def test_a_hostlist_within_a_pattern_is_refused_for_it_would_name_other_nodes(re
         read(ONE.replace("gpu01", f'"{node}"'))
 
 
-class TestOneDevice:
-    TEXT = ONE + "  subject: GPU 1\n"
+GPU_1 = part.gpu(1, address="0000:1b:00.0", serial="165")
+OF_GPU_1 = ONE + "  subject: GPU 1\n"
 
-    @pytest.mark.parametrize("name", ["GPU 1", "'0000:1b:00.0'", "'165'", "GPU 1 (0000:1b:00.0, S/N 165)"])
-    def test_its_finding_is_covered_by_any_name_of_the_part(self, read, name: str):
-        gpu = part.gpu(1, address="0000:1b:00.0", serial="165")
-        assert read(self.TEXT.replace("GPU 1", name)).cover(failed(parts=(gpu,))).waiver
 
-    def test_a_nic_stands_for_its_port(self, read):
-        port = part.port(part.nic("mlx5_0"), 1)
-        assert read(self.TEXT.replace("GPU 1", "mlx5_0")).cover(failed(parts=(port,))).waiver
+@pytest.mark.parametrize(
+    ("name", "of", "is_covered"),
+    [
+        *((name, GPU_1, True) for name in ("GPU 1", "'0000:1b:00.0'", "'165'", "GPU 1 (0000:1b:00.0, S/N 165)")),
+        ("mlx5_0", part.port(part.nic("mlx5_0"), 1), True),
+        ("GPU 1", part.gpu(10), False),
+    ],
+)
+def test_a_waiver_for_one_device_covers_it_by_any_of_its_names(read, name: str, of: Part, *, is_covered: bool):
+    assert bool(read(OF_GPU_1.replace("GPU 1", name)).cover(failed(parts=(of,))).waiver) is is_covered
 
-    def test_a_longer_number_is_another_device(self, read):
-        assert not read(self.TEXT).cover(failed(parts=(part.gpu(10),))).waiver
 
-    def test_another_failed_device_keeps_the_fail(self, read):
-        record = read(self.TEXT).cover(failed(parts=(part.gpu(1), part.gpu(2))))
-        assert record.waiver == ""
-        assert record.message.endswith("(no waiver covers GPU 2)")
-
-    def test_two_waivers_cover_two_devices(self, read):
-        other = self.TEXT.replace("GPU 1", "GPU 2").replace("riser on order", "known seat")
-        record = read(self.TEXT + other).cover(failed(parts=(part.gpu(1), part.gpu(2))))
-        assert "riser on order" in record.waiver
-        assert "known seat" in record.waiver
+def test_another_failed_device_keeps_the_fail_unless_it_is_waived_too(read):
+    both = failed(parts=(part.gpu(1), part.gpu(2)))
+    record = read(OF_GPU_1).cover(both)
+    assert record.waiver == ""
+    assert record.message.endswith("(no waiver covers GPU 2)")
+    record = read(OF_GPU_1 + OF_GPU_1.replace("GPU 1", "GPU 2").replace("riser on order", "known seat")).cover(both)
+    assert "riser on order" in record.waiver
+    assert "known seat" in record.waiver
 
 
 def test_what_could_not_be_judged_is_not_waived(read):

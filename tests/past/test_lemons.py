@@ -191,9 +191,7 @@ def test_a_batch_on_two_platforms_with_its_own_dates(tmp_path: Path) -> None:
     ],
     ids=["boards", "no number", "the node", "one with and one without a number", "two without", "no answer"],
 )
-def test_a_node_has_several_parts_only_where_the_record_shows_it(
-    tmp_path: Path, site: dict[str, Any], en: str, zh: str
-) -> None:
+def test_several_parts_only_where_shown(tmp_path: Path, site: dict[str, Any], en: str, zh: str) -> None:
     fleet = kept(tmp_path / "fleet.sqlite", **site)
     (lemon,) = told(fleet).named
     assert lemon.advice == "soak"

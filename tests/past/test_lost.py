@@ -113,7 +113,7 @@ def another_form(file: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [spoil_a_page, newer, cut, no_database, another_form])
-def test_a_record_that_cannot_be_used_is_one_note_and_no_verdict(
+def test_an_unusable_record_is_one_note(
     file: Path, harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     harm(file)

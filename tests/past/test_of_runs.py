@@ -91,9 +91,7 @@ def test_a_rebuild_loses_nothing(site: Path, tmp_path: Path, capsys: pytest.Capt
     assert "events.jsonl:1: not an event" in capsys.readouterr().err
 
 
-def test_two_folders_are_compared_without_a_record(
-    site: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_two_folders_need_no_record(site: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     command = ["diff", str(site / "one"), str(site / "two"), "--record", str(tmp_path / "none.sqlite")]
     assert cli.main(command) == 0
     assert "new: none" in capsys.readouterr().out

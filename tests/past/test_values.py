@@ -164,9 +164,7 @@ def test_a_number_that_is_new_keeps_its_own_first_values(record: FleetRecord) ->
     assert past_of(record, "gpu01", 1e9)[key_of(BUSBW)][:FIRST] == [400.0 + night for night in range(FIRST)]
 
 
-def test_a_node_that_is_accepted_again_has_no_past_before_that(
-    record: FleetRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_accepted_again_a_node_has_no_past_before_that(record: FleetRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_nights(record, range(10))
     accept_again(record, 9.5, monkeypatch)
     assert past_of(record, "gpu01", 10.0) == {}
@@ -185,9 +183,7 @@ def test_the_first_values_since_then_are_kept_too(record: FleetRecord, monkeypat
     assert values == [400.0 + night for night in (*range(100, 100 + FIRST), *range(300 - NEWEST, 300))]
 
 
-def test_a_node_of_which_nothing_was_kept_cannot_be_accepted_again(
-    record: FleetRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_node_cannot_be_accepted_again(record: FleetRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="there is no record yet"):
         accept_again(record, 1.0, monkeypatch, "gpu09")
     assert not record.file.exists()
@@ -206,9 +202,7 @@ def test_reading_a_node_does_not_cost_more_with_every_run(record: FleetRecord, m
     assert steps_to_read(record, monkeypatch) <= 1.5 * before + 200  # a run is a line of a small table
 
 
-def test_a_node_is_read_once_in_a_run_however_many_checks_ask(
-    record: FleetRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_is_read_once_in_a_run(record: FleetRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_nights(record, range(3))
     today = dt.date(2026, 11, 23)
     judging = Judging({"gpu01": Node("gpu01")}, Profile.NIGHTLY, Baselines.read(), Waivers((), today), past=record)
@@ -219,9 +213,7 @@ def test_a_node_is_read_once_in_a_run_however_many_checks_ask(
     assert list(earlier(BUSBW)) == [400.0, 401.0, 402.0]
 
 
-def test_another_look_under_load_reads_nothing_that_is_yet_to_be_measured(
-    record: FleetRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_look_reads_nothing_yet_to_be_measured(record: FleetRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was not there would not be there afterwards either: a context reads once."""
     keep_nights(record, range(3))
     judging = Judging({"gpu01": Node("gpu01")}, Profile.NIGHTLY, Baselines.read(), Waivers(()), past=record)

@@ -99,9 +99,7 @@ def test_a_number_that_several_machines_report_tells_none_apart(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (1, 3, 2), (3, 2, 1)])
-def test_where_a_board_was_from_when_to_when_in_whatever_order_runs_are_read(
-    tmp_path: Path, order: tuple[int, ...]
-) -> None:
+def test_where_a_board_was_in_whatever_order_runs_are_read(tmp_path: Path, order: tuple[int, ...]) -> None:
     record = FleetRecord(tmp_path / "fleet.sqlite")
     nights = {1: (ONE, OTHER), 2: SWAPPED, 3: (ONE, OTHER)}
     for night in order:

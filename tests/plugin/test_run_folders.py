@@ -295,9 +295,7 @@ def start(machines: Fleet, folder: Path, *arguments: str) -> subprocess.Popen[st
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
-def test_resume_after_kill_9_measures_the_rest_by_the_runs_own_inventory(
-    machines: Fleet, tmp_path: Path, more: list[str]
-) -> None:
+def test_resume_after_kill_9_measures_the_rest(machines: Fleet, tmp_path: Path, more: list[str]) -> None:
     running = start(machines, tmp_path, "--profile", "nightly", "--nodes", "node[1-2]")
     assert wait_until(evidence(tmp_path / "run", "node1").exists, limit_s=60)
     os.killpg(running.pid, signal.SIGKILL)
@@ -315,9 +313,7 @@ def test_resume_after_kill_9_measures_the_rest_by_the_runs_own_inventory(
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
-def test_ctrl_c_while_nodes_are_measured_ends_soon_and_accepts_nobody(
-    machines: Fleet, tmp_path: Path, more: list[str]
-) -> None:
+def test_ctrl_c_in_mid_measurement_accepts_nobody(machines: Fleet, tmp_path: Path, more: list[str]) -> None:
     running = start(machines, tmp_path, *more)
     assert wait_until(evidence(tmp_path / "run", "node1").exists, limit_s=60)
     running.send_signal(signal.SIGINT)
@@ -459,7 +455,7 @@ def test_resume_says_which_nodes_are_new_and_which_are_left_out(fleet: Path, ear
     ("again", "pairs", "burn_s", "tools"),
     [([], "all", 90.0, "tools"), (["--pairs", "few", "--burn", "2m", "--tools", "others"], "few", 120.0, "others")],
 )
-def test_resume_asks_for_the_same_pairs_burn_and_tools_unless_they_are_given_again(
+def test_resume_asks_for_the_same_unless_told(
     fleet: Path, again: list[str], pairs: str, burn_s: float, tools: str
 ) -> None:
     for folder in ("tools", "others"):

@@ -152,9 +152,7 @@ def _rate(attempt: object, gpu: int) -> float:
 
 
 @pytest.mark.parametrize(("observed", "look"), [(0.333333, 2), (0.5, 1), (0.416667, None)])
-def test_a_look_is_found_by_its_rounded_value(
-    monkeypatch: pytest.MonkeyPatch, observed: float, look: int | None
-) -> None:
+def test_a_look_is_found_by_its_value(monkeypatch: pytest.MonkeyPatch, observed: float, look: int | None) -> None:
     seen = Metric("burn.bf16_tflops", (0.5, 1 / 3, 0.5), "TFLOPS", "GPU 0")
     monkeypatch.setattr(Looks, "_metrics", lambda _looks, name: (seen,) if name == "burn" else ())
     finding = Finding(part.gpu(0), Verdict.PASS, observed=observed, unit="TFLOPS", metric=seen.name)

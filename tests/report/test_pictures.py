@@ -182,9 +182,7 @@ def second(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_each_dot_is_a_part_with_its_value_at_acceptance(
-    again: bool, run: OpenedRun, second: Path, tmp_path: Path
-) -> None:
+def test_each_dot_is_a_part_and_its_acceptance(again: bool, run: OpenedRun, second: Path, tmp_path: Path) -> None:
     if again:
         second = shutil.copytree(second, tmp_path / "again")
         assert main(["report", str(second)]) == 0

@@ -271,9 +271,7 @@ def test_what_a_run_writes_it_can_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("wrote_ports", "moved"), [(True, ("gpu2",)), (False, ())])
-def test_a_port_that_an_older_release_did_not_write_is_no_other_port(
-    run: Path, wrote_ports: bool, moved: tuple[str, ...]
-) -> None:
+def test_a_port_that_was_not_written_is_no_other_port(run: Path, wrote_ports: bool, moved: tuple[str, ...]) -> None:
     if not wrote_ports:
         nodes = json.loads((run / "run.json").read_text())["nodes"]
         without = [{key: value for key, value in each.items() if key != "port"} for each in nodes]

@@ -135,9 +135,7 @@ def test_every_node_is_measured_and_its_evidence_is_what_its_program_said(tmp_pa
         (["100", "400"], Judge(least=390)),  # it was only disturbed
     ],
 )
-def test_a_suspect_is_measured_again_and_the_others_are_left_alone(
-    tmp_path: Path, gives: list[str], judge: Judge
-) -> None:
+def test_a_suspect_alone_is_measured_again(tmp_path: Path, gives: list[str], judge: Judge) -> None:
     put_under_load(tmp_path, measurement({"a": ["400"], "b": gives}), judge, ["a", "b"])
     assert attempts(tmp_path, "a") == ["400"]
     assert attempts(tmp_path, "b") == gives
@@ -166,7 +164,7 @@ def test_where_nodes_measure_alone_all_have_the_same_looks(tmp_path: Path, secon
         (1, (3,), 3),  # too short to be cut into parts
     ],
 )
-def test_a_run_that_gives_several_looks_is_repeated_less(
+def test_what_gives_several_looks_is_repeated_less(
     tmp_path: Path, parts: int, looks: tuple[int, ...], runs: int
 ) -> None:
     def parse(attempts: Sequence[Attempt]) -> Speed:
@@ -176,18 +174,6 @@ def test_a_run_that_gives_several_looks_is_repeated_less(
     what = replace(measurement({"a": ["1"] * 9}), alone=True, parse=parse)
     put_under_load(tmp_path, what, Judge(least=2), ["a"], looks=looks)
     assert len(attempts(tmp_path, "a")) == runs
-
-
-def test_what_a_node_gave_is_read_once_an_attempt(tmp_path: Path) -> None:
-    read: list[int] = []
-
-    def parse(attempts: Sequence[Attempt]) -> Speed:
-        read.append(len(attempts))
-        return parse_speed(attempts)
-
-    what = replace(measurement({"a": ["100", "101", "102"]}), parse=parse)
-    put_under_load(tmp_path, what, Judge(least=390), ["a"])
-    assert read == [1, 2, 3]
 
 
 def test_the_second_look_at_a_burn_is_short(tmp_path: Path) -> None:
@@ -218,9 +204,7 @@ def test_a_resumed_run_measures_only_what_has_no_good_evidence(tmp_path: Path) -
     assert attempts(tmp_path, "b") == ["390"]
 
 
-def test_what_does_not_fit_into_its_file_is_an_error_and_what_fitted_before_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_does_not_fit_into_its_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nodegate.records.evidence.MAX_MEASURED_BYTES", 1500)
     long = "1" * 500
     put_under_load(tmp_path, measurement({"a": [long, long, long], "b": ["1" * 2000]}), Judge(least=1e999), ["a", "b"])

@@ -25,11 +25,12 @@ from nodegate.run.judging import Judging
 from nodegate.run.packed_findings import PackedFindings, PackedRecords
 
 NODES = 5
+Documents = Mapping[tuple[str, str], object]
 CHECKS = ("gpu.count", "pcie.link_width", "drift.same_as_fleet", "fabric.one_domain", "copies.link", "counters.ecc")
 
 
 class _Folder:
-    def __init__(self, documents: Mapping[tuple[str, str], object]) -> None:
+    def __init__(self, documents: Documents) -> None:
         self._documents, self.read = documents, []  # type: ignore[var-annotated]
 
     def read_evidence(self, node: str, measurement: str = FACTS) -> Evidence | None:
@@ -39,13 +40,13 @@ class _Folder:
 
 
 @pytest.fixture(scope="module")
-def documents() -> Mapping[tuple[str, str], object]:
+def documents() -> Documents:
     machines = [Machine.hgx_h100(f"gpu{number:03}", number) for number in range(1, NODES + 1)]
     machines[2].set_link(machines[2].gpu_address(5), width=2)
     return {(node, name): each for node, found in recordings(machines).items() for name, each in found.items()}
 
 
-def judged(documents: Mapping[tuple[str, str], object]) -> tuple[_Folder, list[Record]]:
+def judged(documents: Documents) -> tuple[_Folder, list[Record]]:
     nodes = {node: Node(node) for node, name in documents if name == FACTS}
     run = Judging(nodes, Profile.DELIVERY, Baselines.read(), Waivers())
     folder = _Folder(documents)
@@ -59,9 +60,7 @@ def judged(documents: Mapping[tuple[str, str], object]) -> tuple[_Folder, list[R
     return folder, [run.record(check, node) for check in checks for node in nodes]
 
 
-def test_what_is_kept_judges_as_what_was_read(
-    documents: Mapping[tuple[str, str], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_kept_judges_as_what_was_read(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
     _, whole = judged(documents)
     monkeypatch.setattr(contexts_module, "MOST_AT_HAND", 1)
     _, packed = judged(documents)
@@ -69,7 +68,7 @@ def test_what_is_kept_judges_as_what_was_read(
     assert {record.verdict.value for record in whole} >= {"pass", "fail"}
 
 
-def test_each_node_is_parsed_once(documents: Mapping[tuple[str, str], object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_node_is_parsed_once(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contexts_module, "MOST_AT_HAND", 1)
     parsed: list[object] = []
     parse = nvml.parse

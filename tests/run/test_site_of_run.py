@@ -73,9 +73,7 @@ def test_what_contradicts_is_refused_with_both_places(tmp_path: Path) -> None:
         agreed(Settings(), nodes)
 
 
-def test_the_language_is_the_options_else_the_files_else_english(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_language_is_the_options_the_files_or_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
     for text, option, said in (
         ("languages: [zh, en]", "", ("zh", ("zh", "en"))),

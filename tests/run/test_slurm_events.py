@@ -128,9 +128,7 @@ def test_a_line_that_says_nothing_of_the_kind_is_left_out(line: str) -> None:
     assert list(slurm_events.parse(line)) == []
 
 
-def test_the_record_has_each_once_also_of_a_node_that_could_not_be_reached(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_record_has_each_once_also_of_an_unreached_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = FleetRecord(tmp_path / "fleet.sqlite")
     unreached = Event(AT + 8, NEWEST.kind, NEWEST.node, "node gpu01.site", NEWEST.source, NEWEST.text)
     for run, of_slurm in enumerate(([unreached], ALL, ALL)):
