@@ -18,6 +18,7 @@ UNSEEN = ", nor who has a GPU open (denied: the open files of 31 processes need 
 NO_SMI = "nvidia_smi could not be read: missing: the node sent no nvidia_smi"
 NO_NVML = fails("nvml", "failed", "NVML 18: Driver/library version mismatch")
 NO_ROOT = plant.set("jobs", "gpu_users", NOT_ROOT)
+OPEN, EIO = ", and exporter (pid 4711) has a GPU open", {"why": "failed", "detail": "EIO"}
 PYTHON = "python3 (pid 4711) holds a GPU, and NVML does not report what it does"
 HUNG = f"the processes on the GPUs could not be listed (nvml could not be read: hung: 1 s; {NO_SMI}){UNSEEN}"
 
@@ -43,16 +44,8 @@ def unlisted(*indices: int) -> Change:
         (both(held_by("nv-hostengine"), unlisted(2)), "", ""),
         (both(NO_ROOT, unlisted(2, 5)), "", f"the processes on GPU 2 and 1 more {DENIED}{UNSEEN}"),
         (both(NO_ROOT, fails("nvml", "hung", "1 s")), "", HUNG),
-        (
-            both(held_by("exporter"), unlisted(2)),
-            "",
-            f"the processes on GPU 2 {DENIED}, and exporter (pid 4711) has a GPU open",
-        ),
-        (
-            plant.set("jobs", "slurm", {"why": "failed", "detail": "EIO"}),
-            "",
-            "the Slurm jobs could not be read: failed: EIO",
-        ),
+        (both(held_by("exporter"), unlisted(2)), "", f"the processes on GPU 2 {DENIED}{OPEN}"),
+        (plant.set("jobs", "slurm", EIO), "", "the Slurm jobs could not be read: failed: EIO"),
         (fails("jobs", "hung", "10 s"), "", "jobs could not be read: hung: 10 s"),
     ],
 )
