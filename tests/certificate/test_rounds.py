@@ -48,14 +48,10 @@ def test_where_a_serial_number_stands(second: dict, told: dict) -> None:  # type
 
 def test_the_newest_verdict_counts_and_an_unreachable_node_is_not_accepted() -> None:
     every = rounds(FIRST, {"a": (GOOD, {"GPU 0": "S-900"})}, {"b": (NodeVerdict.UNREACHABLE, {})})
-    assert {node.node: (at, node.verdict) for at, node in newest(every)} == {
-        "a": (2, GOOD),
-        "b": (3, NodeVerdict.UNREACHABLE),
-    }
-    assert [(each.node, each.is_accepted, each.cells[:1]) for each in register(every)] == [
-        ("a", True, ("round 2",)),
-        ("b", False, ()),
-    ]
+    found = {node.node: (at, node.verdict) for at, node in newest(every)}
+    assert found == {"a": (2, GOOD), "b": (3, NodeVerdict.UNREACHABLE)}
+    told = [(each.node, each.is_accepted, each.cells[:1]) for each in register(every)]
+    assert told == [("a", True, ("round 2",)), ("b", False, ())]
 
 
 def test_a_serial_number_in_two_nodes_is_named() -> None:

@@ -58,14 +58,9 @@ def context(machine: Machine, **expected: object) -> Context:
     def nothing(name: str) -> Evidence:
         raise CannotMeasure(f"no evidence of {name}", next_step="measure this node again")
 
-    return Context(
-        Node("gpu01", expected=expected, origin="hosts.yaml:7"),
-        Evidence("gpu01", "facts", 0.0, 0.0, document=machine.document()),
-        baselines=Baselines.read(),
-        profile=Profile.DELIVERY,
-        fleet=alone,
-        measured=nothing,
-    )
+    node = Node("gpu01", expected=expected, origin="hosts.yaml:7")
+    facts, limits = Evidence("gpu01", FACTS, 0.0, 0.0, document=machine.document()), Baselines.read()
+    return Context(node, facts, baselines=limits, profile=Profile.DELIVERY, fleet=alone, measured=nothing)
 
 
 @pytest.fixture

@@ -129,18 +129,10 @@ def devices_after(change: Callable[[Machine], object]) -> Record:
     first.sections["system"]["machine_id"] = "a" * 32
     second = first.later(600.0)
     change(second)
-    evidence = {
-        name: Evidence("gpu1", name, 1.0, 1.0, document=each.document())
-        for name, each in (("facts", first), ("facts_after", second))
-    }
-    context = Context(
-        Node("gpu1"),
-        evidence["facts"],
-        baselines=Baselines.read(),
-        profile=Profile.DELIVERY,
-        fleet=lambda: Fleet({}),
-        measured=evidence.__getitem__,
-    )
+    documents = {"facts": first.document(), "facts_after": second.document()}
+    evidence = {name: Evidence("gpu1", name, 1.0, 1.0, document=each) for name, each in documents.items()}
+    about = {"baselines": Baselines.read(), "profile": Profile.DELIVERY, "fleet": lambda: Fleet({})}
+    context = Context(Node("gpu1"), evidence["facts"], measured=evidence.__getitem__, **about)
     check = next(each for each in checks() if each.id == "counters.devices")
     return judge(check, context.resolve, "gpu1", context.parts)
 

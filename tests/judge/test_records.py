@@ -181,13 +181,8 @@ def test_healthy_devices_that_say_the_same_are_one_finding() -> None:
 
 def test_other_values_and_what_is_wrong_stay_findings_of_their_own() -> None:
     record = widths(16, 8, 16, 8, 32, Unknown(Why.LOST))
-    assert [(names(finding), finding.verdict) for finding in record.findings] == [
-        ("GPU 0, GPU 2", PASS),
-        ("GPU 1", FAIL),
-        ("GPU 3", FAIL),
-        ("GPU 4", PASS),
-        ("GPU 5", ERROR),
-    ]
+    assert [names(finding) for finding in record.findings] == ["GPU 0, GPU 2", "GPU 1", "GPU 3", "GPU 4", "GPU 5"]
+    assert [finding.verdict for finding in record.findings] == [PASS, FAIL, FAIL, PASS, ERROR]
 
 
 @given(st.lists(st.sampled_from([8, 16, 32]), min_size=1, max_size=20))
@@ -279,16 +274,9 @@ def test_a_collector_says_the_worst_of_its_findings(given_verdicts: list[Verdict
 
 def test_equal_says_what_was_seen_and_what_is_right() -> None:
     verdicts = Verdicts()
+    right = {"expected": 16, "unit": "lanes", "source": "its own"}
     for width in (8, 16):
-        verdicts.equal(
-            part=part.gpu(3),
-            quantity="link width",
-            observed=width,
-            expected=16,
-            unit="lanes",
-            source="its own",
-            action="z",
-        )
+        verdicts.equal(part=part.gpu(3), quantity="link width", observed=width, action="z", **right)
     bad, good = verdicts.findings
     assert (bad.verdict, bad.message) == (FAIL, "GPU 3: link width 8 lanes, expected 16 lanes (its own) - z")
     assert (bad.quantity, bad.observed, bad.unit) == ("link width", 8, "lanes")
@@ -431,16 +419,8 @@ ABSENT = Unknown(Why.NOT_SUPPORTED, "NVML 3")
 )
 def test_a_yes_or_no_has_its_own_words(observed: Known[bool], *, expected: bool, verdict: Verdict, brief: str) -> None:
     verdicts = Verdicts()
-    verdicts.holds(
-        part=GPU,
-        quantity="answer",
-        observed=observed,
-        expected=expected,
-        good="responds",
-        bad="does not respond",
-        action="look",
-        absent=Verdict.SKIP,
-    )
+    own = {"good": "responds", "bad": "does not respond", "action": "look"}
+    verdicts.holds(part=GPU, quantity="answer", observed=observed, expected=expected, absent=Verdict.SKIP, **own)
     (finding,) = verdicts.findings
     assert finding.verdict is verdict
     assert finding.brief.startswith(brief)

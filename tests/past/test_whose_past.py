@@ -79,13 +79,8 @@ def test_a_board_that_is_lost_tells_its_uuid_alone_and_keeps_its_past(record: Fl
 
 def test_a_boot_is_one_whatever_the_clock_was_set_to(record: FleetRecord) -> None:
     for at, when in enumerate((100.0, 100.4, 90_000.0)):
-        keep(
-            record,
-            f"run {at}",
-            at + 2.0,
-            {"one": [NODE]},
-            events=[Event(when, BOOT, "one", "S/N 1", "kernel log", "id")],
-        )
+        boot = Event(when, BOOT, "one", "S/N 1", "kernel log", "id")
+        keep(record, f"run {at}", at + 2.0, {"one": [NODE]}, events=[boot])
     with database.reading(record.file) as base:
         assert base.execute("select epoch_s from events").fetchall() == [(100.0,)]
 

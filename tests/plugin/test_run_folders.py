@@ -63,15 +63,8 @@ def replay(run: Path, *arguments: str) -> PytestOutcome:
 def begin(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """A run over the inventory of this folder, in a session of its own, that goes on."""
     command = [sys.executable, "-m", "pytest", "--inventory", "hosts.yaml", "--run-dir", "run", "-q", "--tb=no"]
-    return warm.Popen(
-        [*command, *arguments],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return warm.Popen([*command, *arguments], cwd=folder, text=True, start_new_session=True, **streams)
 
 
 def is_one_message(outcome: PytestOutcome, words: str) -> None:

@@ -112,12 +112,9 @@ def test_bars_of_a_node_are_its_gpus(run: OpenedRun, report: Report) -> None:
     assert set(drawn) == set(own.node)
     for node, picture in drawn.items():
         bars = sorted((float(x), float(high)) for x, _, high in MOVE.findall(picture))
-        shares = [
-            (value / middle - racks.LOWEST) / (racks.HIGHEST - racks.LOWEST) for value in own[own.node == node].value
-        ]
-        assert [high for _, high in bars] == pytest.approx(
-            [max(1.0, racks.HEIGHT * min(1.0, each)) for each in shares], rel=0.01
-        )
+        of_node, wide = own[own.node == node].value / middle, racks.HIGHEST - racks.LOWEST
+        shares = [min(1.0, (value - racks.LOWEST) / wide) for value in of_node]
+        assert [high for _, high in bars] == pytest.approx([max(1.0, racks.HEIGHT * each) for each in shares], rel=0.01)
         slow = own[(own.node == node) & (own.verdict == "fail")]
         assert picture.count('class="bad"') == bool(len(slow))
         assert all(f"{part}: " in picture for part in slow.part)
@@ -148,14 +145,10 @@ def test_the_burn_of_a_slow_gpu_stands_beside_a_good_one(report: Report, folder:
 
 
 def test_a_burn_without_a_course_or_a_good_gpu_beside_is_not_drawn(report: Report, folder: Path) -> None:
-    (finding,) = (
-        each
-        for node in report.nodes
-        for record in node.records
-        for each in record.findings
-        if (node.node, each.part.short, each.metric) == ("hgx08", "GPU 4", "burn.bf16_tflops")
-        and record.check == "burn.throughput"
-    )
+    (node,) = (each for each in report.nodes if each.node == "hgx08")
+    (record,) = (each for each in node.records if each.check == "burn.throughput")
+    found = {(each.part.short, each.metric): each for each in record.findings}
+    finding = found["GPU 4", "burn.bf16_tflops"]
     loads = burn._loads("hgx08", RunFolder(folder))
     assert burn._beside("hgx08", finding, loads, {4}) is not None
     assert burn._beside("hgx08", finding, loads, set(range(8))) is None
@@ -209,9 +202,8 @@ def test_each_dot_is_a_part_and_its_acceptance(again: bool, run: OpenedRun, seco
         then, value = pairs[where]
         assert (float(x), acceptance.SIZE - float(y)) == pytest.approx((along.at(then), along.at(value)), abs=0.1)
     good = [pair for where, pair in pairs.items() if where not in {where for _, _, where in drawn}]
-    places = {
-        (round(along.at(then) / 2) * 2, round((acceptance.SIZE - along.at(value)) / 2) * 2) for then, value in good
-    }
+    at = [(along.at(then), acceptance.SIZE - along.at(value)) for then, value in good]
+    places = {(round(x / 2) * 2, round(y / 2) * 2) for x, y in at}
     assert {(int(x), int(y)) for x, y in re.findall(r"M(\d+) (\d+)h0", picture)} == places
     assert "most lost at hgx01 GPU 1: 741, 900 at acceptance" in acceptance.finding_of(bf16)
 

@@ -180,10 +180,8 @@ def test_what_does_not_apply_is_told_apart_from_what_was_not_judged() -> None:
 
 
 def test_a_check_without_a_result_is_a_gap_not_a_pass() -> None:
-    made = dataclasses.replace(
-        report(("a1", (passed("a1", "gpu.count"),)), verdict=NodeVerdict.INCOMPLETE),
-        checks={"gpu.count": CheckInfo("x"), "gpu.mig": CheckInfo("y")},
-    )
+    one = report(("a1", (passed("a1", "gpu.count"),)), verdict=NodeVerdict.INCOMPLETE)
+    made = dataclasses.replace(one, checks={"gpu.count": CheckInfo("x"), "gpu.mig": CheckInfo("y")})
     [gap] = not_judged(made)
     assert (gap.reason, gap.checks, gap.nodes) == (NO_RESULT, ("gpu.mig",), ("a1",))
 

@@ -100,13 +100,8 @@ def put_under_load(
     lost: Callable[[], Mapping[str, CannotMeasure]] = dict,
 ) -> Load:
     (tmp_path / "evidence").mkdir(exist_ok=True)
-    load = Load(
-        RunFolder(tmp_path),
-        [target(name, looks) for name in nodes],
-        ThreadPool(Progress(None), threading.Event()),
-        judge,
-        lost,
-    )
+    targets, pool = [target(name, looks) for name in nodes], ThreadPool(Progress(None), threading.Event())
+    load = Load(RunFolder(tmp_path), targets, pool, judge, lost)
     load.run([what], keep=keep)
     return load
 

@@ -83,10 +83,8 @@ def test_who_is_stale_is_named() -> None:
     assert told("", "", "") == []
     assert told(right[0], MISSING, right[2]) == [f"{file} gpu2 is missing"]
     assert told(right[0], right[2], right[1]) == [f"{file} gpu[2-3] is not what this run asks"]
-    assert told(right[0], DAMAGED, "0" * 64) == [
-        f"{file} gpu2 could not be read",
-        f"{file} gpu3 is not what this run asks",
-    ]
+    found = [f"{file} gpu2 could not be read", f"{file} gpu3 is not what this run asks"]
+    assert told(right[0], DAMAGED, "0" * 64) == found
 
 
 @pytest.mark.parametrize("options", [[], ["--policy", "strict-h100"]], ids=["as written", "by another policy"])
