@@ -125,10 +125,6 @@ def test_errors_have_file_and_line(text: str, message: str) -> None:
         load(text)
 
 
-def test_an_empty_text_is_none() -> None:
-    assert load("# nothing\n").value is None
-
-
 def test_a_file_too_large_is_refused_without_reading_it_all(tmp_path: Path) -> None:
     file = tmp_path / "large.yaml"
     with file.open("wb") as out:
@@ -137,13 +133,10 @@ def test_a_file_too_large_is_refused_without_reading_it_all(tmp_path: Path) -> N
         strict_yaml.load_file(file)
 
 
-def test_a_missing_file_names_its_neighbour(tmp_path: Path) -> None:
+def test_what_is_no_file_of_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "hosts.yaml").touch()
     with pytest.raises(UsageError, match=r"host\.yaml: cannot read it: No such file.*did you mean .*hosts\.yaml"):
         strict_yaml.load_file(tmp_path / "host.yaml")
-
-
-def test_a_folder_and_a_foreign_encoding_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Is a directory"):
         strict_yaml.load_file(tmp_path)
     (tmp_path / "latin1.yaml").write_bytes(b"a: 1\nb: \xe9\n")
@@ -151,17 +144,15 @@ def test_a_folder_and_a_foreign_encoding_are_refused(tmp_path: Path) -> None:
         strict_yaml.load_file(tmp_path / "latin1.yaml")
 
 
-def test_a_byte_order_mark_does_not_matter(tmp_path: Path) -> None:
+def test_a_byte_order_mark_does_not_matter_and_nothing_is_none(tmp_path: Path) -> None:
     (tmp_path / "bom.yaml").write_bytes(b"\xef\xbb\xbfa: 1\r\n")
     assert strict_yaml.load_file(tmp_path / "bom.yaml").value == {"a": 1}
+    assert load("# nothing\n").value is None
 
 
 def test_it_also_works_without_the_c_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strict_yaml, "_LOADER", yaml.SafeLoader)
     loaded = load("a: &x {b: 0123, c: !vault z}\nd: {<<: *x}")
-    assert loaded.value == {
-        "a": {"b": "0123", "c": Tagged("!vault", "z")},
-        "d": {"b": "0123", "c": Tagged("!vault", "z")},
-    }
+    assert loaded.value == {key: {"b": "0123", "c": Tagged("!vault", "z")} for key in "ad"}
     with pytest.raises(UsageError, match=r"site\.yaml:2: this is not YAML"):
         load("a: 1\n b: 2")

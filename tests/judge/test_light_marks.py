@@ -38,16 +38,11 @@ def loaded(folder: Path, use: str, more: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_marks_count_without_pytest(tmp_path: Path) -> None:
+def test_marks_count_without_pytest_and_a_check_that_uses_more_of_it_gets_it(tmp_path: Path) -> None:
     said = loaded(tmp_path, "pass", "print('pytest' in sys.modules)")
     assert said == "[('site.shared', 'nightly'), ('site.own', 'bootcheck')] False"
-
-
-def test_a_check_that_uses_more_of_pytest_gets_it(tmp_path: Path) -> None:
-    said = loaded(
-        tmp_path, "return pytest.approx(1.0) == 1.0", "print(found[1].function(None), 'pytest' in sys.modules)"
-    )
-    assert said.endswith("True True")
+    asked = "print(found[1].function(None), 'pytest' in sys.modules)"
+    assert loaded(tmp_path, "return pytest.approx(1.0) == 1.0", asked).endswith("True True")
 
 
 def test_the_checks_of_a_bootcheck_are_those_of_its_tier() -> None:

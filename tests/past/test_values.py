@@ -92,13 +92,10 @@ def test_values_of_runs_before_come_back_oldest_first_under_the_key_of_their_met
     assert key_of(replace(BUSBW, conditions={**BUSBW.conditions, "nccl": "2.28.1"})) != key_of(BUSBW)
 
 
-def test_ten_bad_nights_do_not_become_normal(record: FleetRecord) -> None:
+def test_bad_nights_do_not_become_normal_and_push_no_good_one_out(record: FleetRecord) -> None:
     keep_nights(record, range(5))
     keep_nights(record, range(5, 15), replace(BUSBW, values=(200.0,)), sound=False)
     assert past_of(record, "gpu01", 1e9) == {key_of(BUSBW): [400.0, 401.0, 402.0, 403.0, 404.0]}
-
-
-def test_bad_nights_push_no_good_one_out(record: FleetRecord) -> None:
     keep_nights(record, range(FIRST + NEWEST))
     keep_nights(record, range(100, 300), sound=False)
     assert len(past_of(record, "gpu01", 1e9)[key_of(BUSBW)]) == FIRST + NEWEST

@@ -69,14 +69,9 @@ def test_a_closed_terminal_ends_the_run_with_a_report(fleet: LoadFleet, tmp_path
     checks = [str(CHECKS / f"test_{name}.py") for name in ("node", "burn")]
     command = [sys.executable, "-m", "pytest", "--inventory", "hosts.yaml", *SHORT, "--hang-after", "60s", *checks]
     ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        ["setsid", "--ctty", "--wait", *command],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    ) as run:
+    about = {"cwd": folder, "env": {**os.environ, "PYTHONPATH": str(ROOT)}}
+    on_it = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    with subprocess.Popen(["setsid", "--ctty", "--wait", *command], **about, **on_it) as run:
         os.close(theirs)
         assert wait_until(burns(fleet, folder), 60)
         os.close(ours)

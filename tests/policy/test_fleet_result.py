@@ -116,74 +116,78 @@ def test_a_node_stands_under_its_worst_class() -> None:
     assert (found.of_class(B), found.of_class(C)) == (("x",), ())
 
 
-class TestAPartOfARun:
-    def test_it_decides_nothing(self) -> None:
-        for found in (
-            result(selection="-k pcie"),
-            result(interrupted=True),
-            result(profile="nightly"),
-            result(node("x", unproven("burned", left_out=True))),
-            result(fine=0),
-        ):
-            assert (found.verdict, found.is_part, found.is_no_success) == (UNDECIDED, True, False)
-
-    def test_but_a_fault_that_it_proves_refuses(self) -> None:
-        assert result(node("x", refuted("compute")), selection="-k burn").verdict is REFUSED
+def test_a_part_of_a_run_decides_nothing() -> None:
+    for found in (
+        result(selection="-k pcie"),
+        result(interrupted=True),
+        result(profile="nightly"),
+        result(node("x", unproven("burned", left_out=True))),
+        result(fine=0),
+    ):
+        assert (found.verdict, found.is_part, found.is_no_success) == (UNDECIDED, True, False)
 
 
-class TestWhatBelongsToNoClaim:
-    def failed(self, check: str, verdict: Verdict, waiver: str = "") -> Record:
-        return Record("x", check, verdict, (Finding(NODE, verdict, text="no", action="look"),), waiver=waiver)
-
-    @pytest.mark.parametrize(
-        ("said", "of_node", "verdict"),
-        [
-            ([Verdict.FAIL], NodeVerdict.REJECTED, REFUSED),
-            ([Verdict.ERROR], NodeVerdict.INCOMPLETE, UNDECIDED),
-            ([Verdict.FAIL, Verdict.ERROR], NodeVerdict.REJECTED, REFUSED),  # the worst of them counts
-            ([Verdict.ERROR, Verdict.FAIL], NodeVerdict.REJECTED, REFUSED),
-        ],
-    )
-    def test_a_check_of_the_site_blocks(self, said: list[Verdict], of_node: NodeVerdict, verdict: FleetVerdict) -> None:
-        records = tuple(self.failed(f"site.{each.value}", each) for each in said)
-        found = result(node("x", verdict=of_node, records=records))
-        assert found.verdict is verdict
-        state = "refuted" if verdict is REFUSED else "not proven"
-        assert found.why == f"class A (clause 1): other {state} on 1 of 10 nodes"
-
-    def test_unless_the_policy_says_otherwise_or_it_is_waived(self) -> None:
-        rejected = node("x", verdict=NodeVerdict.REJECTED, records=(self.failed("site.scratch", Verdict.FAIL),))
-        assert result(rejected, by=policy(Item("other", C, "5"))).verdict is ACCEPTED
-        records = (self.failed("site.scratch", Verdict.FAIL, waiver="riser on order"),)
-        assert result(node("x", verdict=NodeVerdict.WAIVED, records=records)).verdict is RESERVATIONS
-
-    def test_a_failing_check_of_a_claim_that_the_profile_does_not_make_counts_with_it(self) -> None:
-        whole = node("x", verdict=NodeVerdict.REJECTED, records=(self.failed("rdma.rails", Verdict.FAIL),))
-        made = replace(whole, claims=tuple(each for each in whole.claims if each.claim == "identity"))
-        by = policy(Item("counts", B, "2.1"), Item("parts", B, "2.2"))
-        assert [each.item.claim for each in result(made, by=by).defects] == ["counts"]
-
-    def test_a_check_of_a_claim_counts_with_its_claim(self) -> None:
-        records = (self.failed("rdma_bandwidth.errors", Verdict.ERROR),)
-        by = policy(Item("rails", B, "4.2"))
-        found = result(node("x", refuted("rails"), records=records), by=by)
-        assert [each.item.claim for each in found.defects] == ["rails"]
-
-    def test_a_node_of_which_nothing_is_known_leaves_the_fleet_open(self) -> None:
-        for verdict in (NodeVerdict.UNREACHABLE, NodeVerdict.NOT_JUDGED, NodeVerdict.INCOMPLETE):
-            lost = NodeReport("x", verdict, "hgx-h100-8")
-            assert result(lost).verdict is UNDECIDED
+def test_a_part_of_a_run_that_proves_a_fault_refuses() -> None:
+    assert result(node("x", refuted("compute")), selection="-k burn").verdict is REFUSED
 
 
-class TestWhatIsNotMeasured:
-    def test_of_class_a_it_is_never_accepted(self) -> None:
-        found = result(by=policy(Item("storage", A, "6", title="the checkpoint rate")))
-        assert found.verdict is UNDECIDED
-        assert found.why == "class A (clause 6): storage not measured by nodegate, on 9 of 9 nodes"
+def failed(check: str, verdict: Verdict, waiver: str = "") -> Record:
+    return Record("x", check, verdict, (Finding(NODE, verdict, text="no", action="look"),), waiver=waiver)
 
-    def test_of_class_b_it_is_a_reservation_whatever_the_share_and_puts_no_node_into_a_class(self) -> None:
-        found = result(by=policy(Item("storage", B, "6", title="the checkpoint rate")))
-        assert (found.verdict, found.of_class(B)) == (RESERVATIONS, ())
+
+@pytest.mark.parametrize(
+    ("said", "of_node", "verdict"),
+    [
+        ([Verdict.FAIL], NodeVerdict.REJECTED, REFUSED),
+        ([Verdict.ERROR], NodeVerdict.INCOMPLETE, UNDECIDED),
+        ([Verdict.FAIL, Verdict.ERROR], NodeVerdict.REJECTED, REFUSED),  # the worst of them counts
+        ([Verdict.ERROR, Verdict.FAIL], NodeVerdict.REJECTED, REFUSED),
+    ],
+)
+def test_a_check_of_the_site_blocks(said: list[Verdict], of_node: NodeVerdict, verdict: FleetVerdict) -> None:
+    records = tuple(failed(f"site.{each.value}", each) for each in said)
+    found = result(node("x", verdict=of_node, records=records))
+    assert found.verdict is verdict
+    state = "refuted" if verdict is REFUSED else "not proven"
+    assert found.why == f"class A (clause 1): other {state} on 1 of 10 nodes"
+
+
+def test_a_check_of_the_site_does_not_block_where_the_policy_says_so_or_it_is_waived() -> None:
+    rejected = node("x", verdict=NodeVerdict.REJECTED, records=(failed("site.scratch", Verdict.FAIL),))
+    assert result(rejected, by=policy(Item("other", C, "5"))).verdict is ACCEPTED
+    records = (failed("site.scratch", Verdict.FAIL, waiver="riser on order"),)
+    assert result(node("x", verdict=NodeVerdict.WAIVED, records=records)).verdict is RESERVATIONS
+
+
+def test_a_failing_check_of_a_claim_that_the_profile_does_not_make_counts_with_it() -> None:
+    whole = node("x", verdict=NodeVerdict.REJECTED, records=(failed("rdma.rails", Verdict.FAIL),))
+    made = replace(whole, claims=tuple(each for each in whole.claims if each.claim == "identity"))
+    by = policy(Item("counts", B, "2.1"), Item("parts", B, "2.2"))
+    assert [each.item.claim for each in result(made, by=by).defects] == ["counts"]
+
+
+def test_a_check_of_a_claim_counts_with_its_claim() -> None:
+    records = (failed("rdma_bandwidth.errors", Verdict.ERROR),)
+    by = policy(Item("rails", B, "4.2"))
+    found = result(node("x", refuted("rails"), records=records), by=by)
+    assert [each.item.claim for each in found.defects] == ["rails"]
+
+
+def test_a_node_of_which_nothing_is_known_leaves_the_fleet_open() -> None:
+    for verdict in (NodeVerdict.UNREACHABLE, NodeVerdict.NOT_JUDGED, NodeVerdict.INCOMPLETE):
+        lost = NodeReport("x", verdict, "hgx-h100-8")
+        assert result(lost).verdict is UNDECIDED
+
+
+def test_what_is_not_measured_is_of_class_a_never_accepted() -> None:
+    found = result(by=policy(Item("storage", A, "6", title="the checkpoint rate")))
+    assert found.verdict is UNDECIDED
+    assert found.why == "class A (clause 6): storage not measured by nodegate, on 9 of 9 nodes"
+
+
+def test_what_is_not_measured_is_of_class_b_a_reservation_and_puts_no_node_into_a_class() -> None:
+    found = result(by=policy(Item("storage", B, "6", title="the checkpoint rate")))
+    assert (found.verdict, found.of_class(B)) == (RESERVATIONS, ())
 
 
 def test_a_node_of_a_platform_that_the_policy_is_not_for_leaves_the_fleet_open() -> None:
