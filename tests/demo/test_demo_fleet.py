@@ -93,12 +93,9 @@ def _kept() -> TemporaryDirectory[str]:
 @cache
 def records() -> tuple[Record, ...]:
     """What every check of the suite says of every node."""
-    judging = acceptance()
-    return tuple(
-        judging.record(judging.register.checks[check], node)
-        for node in judging.register.asked
-        for check in judging.register.asked[node]
-    )
+    judging, asked = acceptance(), acceptance().register.asked
+    checks = judging.register.checks
+    return tuple(judging.record(checks[check], node) for node in asked for check in asked[node])
 
 
 def test_exactly_the_planted_faults_are_found():
@@ -115,11 +112,9 @@ def test_the_findings_of_the_demos_report_are_its_planted_causes():
     To accept others read the difference, then write them with NODEGATE_WRITE_GOLDEN=1.
     """
     of_node = {name: tuple(each for each in records() if each.node == name) for name in acceptance().nodes}
-    nodes = tuple(
-        NodeReport(name, node_verdict(found), "", acceptance().nodes[name].rack, records=found)
-        for name, found in of_node.items()
-    )
-    report = Report(Run("demo", "delivery", 0.0, 0.0, "0"), nodes)
+    racks = {name: node.rack for name, node in acceptance().nodes.items()}
+    nodes = [NodeReport(name, node_verdict(of), "", racks[name], records=of) for name, of in of_node.items()]
+    report = Report(Run("demo", "delivery", 0.0, 0.0, "0"), tuple(nodes))
     rows = zip(cause_rows(report), report.causes, strict=True)
     told = "".join(f"{row.severity} | {fold(row.nodes)} | {row.part} | {cause.condition}\n" for row, cause in rows)
     if os.environ.get("NODEGATE_WRITE_GOLDEN"):

@@ -81,9 +81,8 @@ def opened(path: Path) -> Iterator[Page]:
     with profile_folder() as profile:
         options = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking"
         command = f'exec "$0" {options} --remote-debugging-pipe --user-data-dir={profile} 3<&{ours[0]} 4>&{theirs[1]}'
-        browser = subprocess.Popen(
-            ["bash", "-c", command, chromium()], pass_fds=(ours[0], theirs[1]), stderr=subprocess.DEVNULL
-        )
+        shell = ["bash", "-c", command, chromium()]
+        browser = subprocess.Popen(shell, pass_fds=(ours[0], theirs[1]), stderr=subprocess.DEVNULL)
         try:
             page = Page(ours[1], theirs[0])
             page.open(path)

@@ -183,10 +183,8 @@ def test_each_dot_is_a_part_and_its_acceptance(again: bool, run: OpenedRun, seco
     now, page = open_run(second).values, (second / "report.html").read_text("utf-8")
     assert len(rows) == len(set(now.metric) & set(acceptance.METRICS)) > 4
     (bf16,) = (each for each in rows if each.quantity == "bf16 rate")
-    both = [
-        frame[(frame.metric == "burn.bf16_tflops") & (frame.check == "burn.throughput")].set_index(["node", "part"])
-        for frame in (run.values, now)
-    ]
+    rates = [of[(of.metric == "burn.bf16_tflops") & (of.check == "burn.throughput")] for of in (run.values, now)]
+    both = [frame.set_index(["node", "part"]) for frame in rates]
     both[0].loc[("hgx01", "GPU 1"), "value"] = 900.0
     pairs = {each.where: (each.then, each.now) for each in bf16.pairs}
     expected = {f"{node} {part}": [of.value[node, part] for of in both] for node, part in both[1].index}

@@ -35,10 +35,8 @@ def lost(node: str, index: int = 3, blocked: int = 2) -> tuple[Record, ...]:
 
 
 def report(*nodes: tuple[str, tuple[Record, ...]], verdict: NodeVerdict = NodeVerdict.REJECTED) -> Report:
-    reports = (
-        NodeReport(name, verdict, "hgx", rack=f"r{index}", records=records, gpus=8)
-        for index, (name, records) in enumerate(nodes)
-    )
+    racked = enumerate(nodes)
+    reports = (NodeReport(name, verdict, "hgx", f"r{at}", records=records, gpus=8) for at, (name, records) in racked)
     return Report(sample_report.run(), tuple(reports), checks={"gpu.lost": CheckInfo("x", ("F02",))})
 
 
@@ -211,10 +209,8 @@ def test_each_part_counts_though_equal_ones_are_one_finding() -> None:
 
 
 def test_pairs_of_one_metric_are_one_statistic() -> None:
-    pairs = [
-        Finding(gpu(index), Verdict.PASS, f"peer GPU {index} to GPU 7", 375.0 + index, "GB/s", metric="memory.peer")
-        for index in range(3)
-    ]
+    about = {"unit": "GB/s", "metric": "memory.peer"}
+    pairs = [Finding(gpu(at), Verdict.PASS, f"peer GPU {at} to GPU 7", 375.0 + at, **about) for at in range(3)]
     [row] = measurements(report(("gpu001", (Record("gpu001", "copies.peer", Verdict.PASS, tuple(pairs)),))).nodes)
     assert (row.quantity, row.metric, len(row.values)) == ("peer", "memory.peer", 3)
 

@@ -42,9 +42,8 @@ def run_by_shell(folder: Path, script: list[str]) -> list[list[str]]:
     (folder / "NodeName=gpu1").touch()  # what an unquoted [1-2] would become
     environment = {"PATH": f"{folder}:/usr/bin:/bin"}
     given = "".join(f"{line}\n" for line in script)
-    done = subprocess.run(
-        ["sh", "-eu"], input=given, cwd=folder, env=environment, capture_output=True, text=True, check=True
-    )
+    about = {"cwd": folder, "env": environment}
+    done = subprocess.run(["sh", "-eu"], input=given, capture_output=True, text=True, check=True, **about)
     return [call.splitlines() for call in done.stdout.split("end\n") if call]
 
 
@@ -52,9 +51,8 @@ def test_nodes_with_one_reason_are_one_command_in_the_words_of_the_hook(tmp_path
     fine, waived = node("gpu4", NodeVerdict.ACCEPTED), node("gpu5", NodeVerdict.WAIVED, waiver="riser on order")
     said = planned(node("gpu1"), node("gpu2"), node("gpu3", text="other words"), fine, waived)
     calls = run_by_shell(tmp_path, said)
-    assert [call[:3] for call in calls] == [
-        ["update", f"NodeName={each}", "State=DRAIN"] for each in ("gpu[1-2]", "gpu3")
-    ]
+    drained = [["update", f"NodeName={each}", "State=DRAIN"] for each in ("gpu[1-2]", "gpu3")]
+    assert [call[:3] for call in calls] == drained
     by_hook = reason(outcome_of(node("gpu1").records).line)
     assert calls[0][3] == f"Reason={by_hook}" == f"Reason=nodegate: GPU 3: {LOST} - power-cycle, else reseat or RMA"
     assert "not drained" not in "".join(said)
@@ -65,9 +63,8 @@ def test_nodes_with_one_reason_are_one_command_in_the_words_of_the_hook(tmp_path
     ["$(touch owned)", "`touch owned`", "'; touch owned; '", '"; touch owned; "', "a\ntouch owned\n", "\\", "!!"],
 )
 def test_whatever_a_node_prints_is_one_word_for_the_shell(tmp_path: Path, text: str) -> None:
-    hostile = replace(
-        node("gpu1"), records=(Record("gpu1", "x.y", Verdict.FAIL, (Finding(NODE, Verdict.FAIL, text=text),)),)
-    )
+    printed = Record("gpu1", "x.y", Verdict.FAIL, (Finding(NODE, Verdict.FAIL, text=text),))
+    hostile = replace(node("gpu1"), records=(printed,))
     unread = replace(node("gpu2\ntouch owned", NodeVerdict.UNREACHABLE), unreachable=text)
     (call,) = run_by_shell(tmp_path, planned(hostile, unread))
     assert (len(call), call[1]) == (4, "NodeName=gpu1")

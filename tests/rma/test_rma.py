@@ -41,9 +41,8 @@ def archive(site: Path, to: Path, wanted: str = NODE, *more: str, code: int = 0)
     if code:
         return {}
     with tarfile.open(to) as found:
-        return {
-            member.name.partition("/")[2]: opened.read() for member in found if (opened := found.extractfile(member))
-        }
+        read = {member.name: opened.read() for member in found if (opened := found.extractfile(member))}
+    return {name.partition("/")[2]: raw for name, raw in read.items()}
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +194,6 @@ def test_without_evidence_and_record_it_says_so(site: Path, tmp_path: Path) -> N
 def test_names_of_other_nodes_are_found_in_any_text(text: str, clean: str) -> None:
     nodes = [NodeReport(name, NodeVerdict.ACCEPTED) for name in ("gpu3", "gpu7", "gpu3-b", "12")]
     about = Subject(Report(sample_report.run(), tuple(nodes)), nodes[0])
-    found = Clean(about, ["gpu7", "gpu7.site", "10.0.0.7", "fd00::7", "gpu3-b", "12", "gpu3"], redacted=False).text(
-        text
-    )
+    names = ["gpu7", "gpu7.site", "10.0.0.7", "fd00::7", "gpu3-b", "12", "gpu3"]
+    found = Clean(about, names, redacted=False).text(text)
     assert re.sub(r"other-node-\d", "other-node-N", found) == re.sub(r"other-node-\d", "other-node-N", clean)

@@ -80,9 +80,8 @@ def test_evidence_of_nodes_without_a_finding_is_compressed_and_whole(run: Path) 
 
 
 def test_the_manifest_is_of_what_lies_there(run: Path) -> None:
-    done = subprocess.run(
-        ["sha256sum", "--strict", "--check", MANIFEST], cwd=run, capture_output=True, text=True, check=False
-    )
+    command = ["sha256sum", "--strict", "--check", MANIFEST]
+    done = subprocess.run(command, cwd=run, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(": OK") == 3
     assert nodegate(run.parent, "report", "run").returncode == 0
@@ -165,10 +164,8 @@ def test_what_was_changed_is_an_error_of_its_node(run: Path) -> None:
     assert {found["gpu1", "pcie.link_width"], found["gpu3", "pcie.link_width"]} == {"error"}, outcome.stdout
     assert "evidence/gpu1/facts.json.gz" in outcome.stdout
     again = nodegate(run.parent, "report", "run")
-    assert (
-        "evidence/gpu3/facts.json.gz has changed since it was written"
-        in (run / "report.json").read_text() + again.stderr
-    )
+    told = (run / "report.json").read_text() + again.stderr
+    assert "evidence/gpu3/facts.json.gz has changed since it was written" in told
 
 
 @pytest.mark.parametrize(
