@@ -157,7 +157,7 @@ def test_a_link_to_a_node_opens_it(tmp_path: Path) -> None:
     opened = dom[dom.index('id="articles"') : dom.index('id="measurements"')]
     assert re.findall(r"<h3>(.*?)</h3>", opened) == ["gpu001"]
     assert "S/N GPU 7" in opened
-    dom = browser.dump_dom(tmp_path / "report.html", fragment="node=gpu012")
+    dom = browser.dump_dom(written(fleet(16), tmp_path / "few"), fragment="node=gpu012")
     reasons = dom[dom.index('<ul class="reasons">') :]  # its causes, worst first
     assert 'href="#cause=1600000012003/pcie_narrow"' in reasons[: reasons.index("</ul>")]
 
