@@ -70,21 +70,6 @@ def test_an_unreachable_node_is_a_stop_with_its_kind(fleet: Fleet, tmp_path: Pat
     assert "dead1" not in said["ready"]
 
 
-def test_an_unknown_host_key_is_named(fleet: Fleet, tmp_path: Path) -> None:
-    inventory = fleet.inventory().replace(str(fleet.known_hosts), str(tmp_path / "nothing"))
-    (tmp_path / "hosts.yaml").write_text(inventory)
-    done = run("--inventory", str(tmp_path / "hosts.yaml"), "--nodes", "node1")
-    assert done.returncode == 1
-    assert "stop: node1: host-key-unknown: " in done.stdout
-
-
-def test_a_bad_inventory_is_one_line(tmp_path: Path) -> None:
-    done = run("--inventory", str(tmp_path / "nowhere.yaml"))
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert "nowhere.yaml" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -33,25 +33,6 @@ def test_every_path_of_a_page_exists(page):
     assert [link for link in _LINK.findall(PAGES[page]) if not (ROOT / "docs" / "guide" / link).exists()] == []
 
 
-def test_a_path_that_is_gone_is_seen():
-    assert paths("`src/nodegate/gone.py`, `checks/`, `disks.parse`, [x](y.md), `test_<subject>.py`") == {
-        "src/nodegate/gone.py",
-        "checks/",
-    }
-
-
-@pytest.mark.parametrize(
-    ("page", "tests"),
-    [
-        *(("adding-a-check.md", 3), ("adding-a-fact.md", 7), ("adding-a-tool.md", 6)),
-        *(("adding-a-launcher.md", 3), ("adding-a-platform.md", 7), ("adding-a-signature.md", 4)),
-    ],
-)
-def test_a_page_names_the_tests_that_ask_for_what_is_missing(page, tests):
-    named = {path for path in paths(PAGES[page]) if path.startswith("tests/") and "/test_" in path}
-    assert len(named) == tests
-
-
 def test_the_steps_are_numbered_in_their_order():
     for page in ("adding-a-fact.md", "adding-a-tool.md", "adding-a-launcher.md", "adding-a-platform.md"):
         steps = [int(number) for number in re.findall(r"^\| (\d+) \|", PAGES[page], re.MULTILINE)]

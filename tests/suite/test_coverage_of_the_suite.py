@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,14 +46,6 @@ def test_the_coverage_page_is_fresh():
     assert PAGE.read_text("utf-8") == coverage_page.page(CHECKS), f"stale: write it again: {COMMAND}"
 
 
-def test_the_command_writes_the_page(tmp_path):
-    page = tmp_path / "coverage.md"
-    command = [sys.executable, "-m", "support.coverage_page", str(page)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
-    subprocess.run(command, check=True, timeout=60, cwd=tmp_path, env=environment)
-    assert page.read_text("utf-8") == coverage_page.page(CHECKS)
-
-
 def test_the_page_has_a_part_for_each_failure_mode_and_names_each_check():
     page = " ".join(coverage_page.page(CHECKS).split())
     for mode, about in coverage_page.failure_modes().items():
@@ -70,17 +60,6 @@ def test_a_failure_mode_that_no_check_finds_says_what_is_open():
     found = {mode for check in CHECKS for mode in check.failure_modes}
     silent = [mode for mode, about in coverage_page.failure_modes().items() if mode not in found and not about.open]
     assert silent == []
-
-
-def test_a_check_without_a_failure_mode_is_listed_on_the_page():
-    page = coverage_page.page([suite.describe(_nameless, suite._import(ROOT / "checks" / "test_node.py"))])
-    assert "* checks: none\n" in page
-    assert page.endswith("\n\nChecks without a failure mode of their own: `node._nameless`.\n")
-    assert "\n* `node._nameless` (bootcheck): It holds.\n" in page
-
-
-def _nameless():
-    """It holds."""
 
 
 # What a check says of itself

@@ -4,8 +4,6 @@ import ast
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 SENTENCES = frozenset(("text", "note", "action", "reason", "message", "next_step", "detail", "brief", "seen", "cannot"))
 VARIABLES = frozenset(("note", "action", "reason", "next_step", "cannot"))  # the others are of all sorts
@@ -90,31 +88,3 @@ def test_nothing_looks_into_a_sentence():
 def test_each_exception_is_needed():
     needed = {each for name in places() for each in (name, *map(str, Path(name).parents))}
     assert sorted(WRITTEN_BY_OTHERS.keys() - needed) == []
-
-
-@pytest.mark.parametrize(
-    "offender",
-    [
-        "finding.action.startswith(STEPS)",
-        "said.reason.removeprefix(name)",
-        "PATTERN.search(error.reason)",
-        "re.match('blocked', error.reason)",
-        "'out of memory' in fault.text",
-        "finding.note[:4]",
-        "gap.reason == NO_LIMIT",
-        "gap.reason != 'no limit'",
-        "finding.message.partition(':')",
-        "finding.brief.lower()",
-        "finding.text in KNOWN",
-    ],
-)
-def test_a_look_into_a_sentence_is_found(offender):
-    assert looks(ast.parse(offender)) == [1]
-
-
-@pytest.mark.parametrize(
-    "harmless",
-    ["finding.text or finding.note", "f'{finding.text}; {finding.note}'", "finding.note == ''", "'; '.join(each.text)"],
-)
-def test_what_only_shows_a_sentence_is_not(harmless):
-    assert looks(ast.parse(harmless)) == []

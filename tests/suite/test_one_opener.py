@@ -4,8 +4,6 @@ import ast
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 SOURCE = Path(__file__).parents[2] / "src" / "nodegate"
 ELSEWHERE = (  # on the node there is nothing of the project but the standard library
     "node_side/",
@@ -85,27 +83,3 @@ def test_every_file_is_opened_in_one_place():
 
 def test_each_exception_is_needed():
     assert EXCEPTIONS.keys() - found() == set()
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "open(path)",
-        "open(path, 'rb')",
-        "io.open(path)",
-        "path.open()",
-        "path.open('r+b')",
-        "path.read_text('utf-8')",
-        "Path(name).read_bytes()",
-        "os.open(path, os.O_RDONLY)",
-        "SSHConfig.from_path(path)",
-        "pandas.read_csv(path)",
-    ],
-)
-def test_another_opening_is_found(code):
-    assert openings(ast.parse(code))
-
-
-@pytest.mark.parametrize("code", ["path.open('x', encoding='utf-8')", "open(path, 'wb')", "path.open(mode='ab')"])
-def test_a_file_that_is_written_is_none(code):
-    assert not openings(ast.parse(code))

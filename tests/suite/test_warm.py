@@ -53,18 +53,6 @@ def test_it_ends_the_same(tmp_path, ends):
     assert cold == forked
 
 
-def test_a_module_runs_the_same(tmp_path):
-    (tmp_path / "mine.py").write_text("import sys; print(sys.argv, sys.path[0], __name__, __file__)")
-    cold, forked = both(tmp_path, "-m", "mine", "x", stdin=warm.DEVNULL)
-    assert cold == forked
-
-
-def test_nothing_of_a_pytest_is_in_it(tmp_path):
-    code = "import gc, _pytest.config as of; kinds = (of.Config, of.PytestPluginManager)"
-    code += "; print([each for each in gc.get_objects() if isinstance(each, kinds)])"
-    assert both(tmp_path, "-c", code)[1] == (0, "[]\n", "")
-
-
 def test_what_only_a_new_interpreter_reads_makes_a_new_one(tmp_path):
     code = "import sys; print(hash('x'), 'pandas' in sys.modules)"
     cold, started = both(tmp_path, "-c", code, env={**os.environ, "PYTHONHASHSEED": "7"})
