@@ -104,21 +104,6 @@ def test_the_hooks_called_by_another_name_look_at_nothing(tmp_path: Path) -> Non
     assert "is not the name of a hook" in done.stdout
 
 
-def test_settings_are_read_from_a_file(tmp_path: Path) -> None:
-    settings = "# a comment\n\nNODEGATE_OPTIONS=--fresh 120 --baseline /etc/x*.yaml\nNODEGATE_STRICT=1"
-    (tmp_path / "hooks.conf").write_text(settings)
-    said = prolog(tmp_path, 'echo "fit: $*"').stdout
-    assert said == "nodegate: fit: hook slurm-prolog --strict --fresh 120 --baseline /etc/x*.yaml\n"
-
-
-@pytest.mark.parametrize(
-    "text", ["exit 1", "'", "NODEGATE_LIMIT_S=soon", "NODEGATE=/no/such", "$(exit 1)\0\xff", "=\n=x"]
-)
-def test_a_bad_settings_file_holds_no_job(tmp_path: Path, text: str) -> None:
-    (tmp_path / "hooks.conf").write_text(text)
-    assert prolog(tmp_path, "echo 'fit: 40 checks passed'").returncode == 0
-
-
 @pytest.mark.parametrize(
     ("nodes", "is_asked"),
     [("", True), ("*", True), ("gpu*", True), ("cpu*|gpu-?", True), ("cpu*|dgx*", False), ("gpu", False)],

@@ -55,10 +55,3 @@ def test_n_opens_no_second_connection(fleet, tmp_path):
     before = fleet.connections()
     outcome = run(fleet, tmp_path, "--nodes", "node[1-4]", "-n", "2")
     assert fleet.connections() - before == 4, outcome.stdout[-2000:]
-
-
-def test_one_dead_node_is_unreachable_and_the_others_are_judged(fleet, tmp_path):
-    hosts = inventory(fleet, tmp_path, "    dead1: {ansible_host: 127.0.0.1, ansible_port: 1}", "")
-    outcome = run_pytest(tmp_path, ["--inventory", str(hosts), "--nodes", "node1,dead1", "-q", "--tb=no"])
-    assert outcome.verdicts("node.reachable") == {"node1": "pass", "dead1": "error"}
-    assert "\nunreachable: dead1\n" in outcome.stdout
