@@ -1,10 +1,7 @@
 """`nodegate bootcheck`: one line, an exit code that a scheduler can trust, and nothing heavy imported."""
 
 import json
-import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from fleet.machine import Machine
@@ -16,23 +13,23 @@ from nodegate.errors import Busy, CannotMeasure
 from nodegate.node import Connection, Node
 from nodegate.records.cause import Severity
 from nodegate.records.evidence import Evidence
-from nodegate.run.bootcheck import LINE_LENGTH, Exit, Outcome, bootcheck
+from nodegate.run.bootcheck import LINE_LENGTH, Exit, bootcheck
 from nodegate.transport.command import CommandSession
 
 
-def judged(machine: Machine) -> Outcome:
+def judged(machine):
     return bootcheck(measure=lambda node: Evidence(node.name, "facts", 0.0, 0.0, document=machine.document()))
 
 
 @pytest.mark.parametrize("machine", [Machine.hgx_h100, Machine.pcie_l40s])
-def test_a_healthy_node_is_fit(machine: Callable[[], Machine]) -> None:
+def test_a_healthy_node_is_fit(machine):
     outcome = judged(machine())
     assert outcome.exit is Exit.FIT, [record.message for record in outcome.records if record.verdict.value != "pass"]
     assert outcome.line.startswith("fit: ")
     assert [line for line in outcome.lines[1:] if not line.startswith("not judged: ")] == []
 
 
-def test_the_line_is_the_worst_cause_and_all_causes_follow_worst_first() -> None:
+def test_the_line_is_the_worst_cause_and_all_causes_follow_worst_first():
     machine = Machine.hgx_h100()
     machine.set_link(machine.gpu_address(5), width=8)
     machine.lose_gpu(3)
@@ -51,9 +48,7 @@ def test_the_line_is_the_worst_cause_and_all_causes_follow_worst_first() -> None
 
 
 @pytest.mark.parametrize("option", ["-v", "--verbose"])
-def test_verbose_prints_every_cause(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: str
-) -> None:
+def test_verbose_prints_every_cause(monkeypatch, capsys, option):
     machine = Machine.hgx_h100()
     machine.lose_gpu(3)
     outcome = judged(machine)
@@ -65,7 +60,7 @@ def test_verbose_prints_every_cause(
     assert len(outcome.lines) > 1
 
 
-def test_checks_can_be_left_out() -> None:
+def test_checks_can_be_left_out():
     machine = Machine.hgx_h100()
     machine.lose_gpu(3)
     left = bootcheck(
@@ -81,7 +76,7 @@ def test_checks_can_be_left_out() -> None:
     ("section", "why", "words"),
     [("kernel_log", "denied", "kernel_log"), ("nvml", "timeout", "nvml could not be read: timeout: 20 s")],
 )
-def test_what_could_not_be_read_is_not_fit_and_not_unfit(section: str, why: str, words: str) -> None:
+def test_what_could_not_be_read_is_not_fit_and_not_unfit(section, why, words):
     machine = Machine.hgx_h100()
     machine.section_fails(section, why, "20 s")
     outcome = judged(machine)
@@ -99,8 +94,8 @@ def test_what_could_not_be_read_is_not_fit_and_not_unfit(section: str, why: str,
         (OSError("disk"), 2, "could not tell: "),
     ],
 )
-def test_busy_is_75_and_what_goes_wrong_with_us_is_2(fault: Exception, code: int, said: str) -> None:
-    def broken(node: Node) -> Evidence:
+def test_busy_is_75_and_what_goes_wrong_with_us_is_2(fault, code, said):
+    def broken(node):
         raise fault
 
     outcome = bootcheck(measure=broken)
@@ -109,31 +104,31 @@ def test_busy_is_75_and_what_goes_wrong_with_us_is_2(fault: Exception, code: int
     assert len(outcome.line) <= LINE_LENGTH
 
 
-def test_a_bad_baseline_is_2(tmp_path: Path) -> None:
+def test_a_bad_baseline_is_2(tmp_path):
     file = tmp_path / "site.yaml"
     file.write_text("platform: [")
     assert int(bootcheck(baselines=[file], measure=pytest.fail).exit) == 2
 
 
-def test_an_unknown_platform_is_2() -> None:
+def test_an_unknown_platform_is_2():
     outcome = bootcheck(expected={"platform": "hgx-h100-9"}, measure=pytest.fail)
     assert int(outcome.exit) == 2
     assert "hgx-h100-9" in outcome.line
 
 
-def test_json_holds_every_record() -> None:
+def test_json_holds_every_record():
     value = read_output(judged(Machine.hgx_h100()).to_json())
     assert value["answer"] == "fit"
     assert value["exit_code"] == 0
     assert {"gpu.lost", "pcie.link_width"} <= {result["check"] for result in value["results"]}
 
 
-def run(*arguments: str, code: str = "") -> subprocess.CompletedProcess[str]:
+def run(*arguments, code=""):
     command = [sys.executable, "-c", code, *arguments] if code else [sys.executable, "-m", "nodegate.cli", *arguments]
     return warm.run(command, cold=bool(code), capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_this_machine_is_answered_for_in_one_line() -> None:
+def test_this_machine_is_answered_for_in_one_line():
     done = run("bootcheck")
     assert done.returncode in (0, 1, 2), done.stderr
     assert len(done.stdout.splitlines()) == 1
@@ -151,7 +146,7 @@ print(bootcheck(measure=lambda node: Evidence(node.name, 'facts', 0.0, 0.0, docu
 
 
 @pytest.mark.parametrize(("code", "said"), [(HERE, ""), (RECORDED, "fit: ")], ids=["this machine", "with GPUs"])
-def test_it_imports_nothing_heavy(tmp_path: Path, code: str, said: str) -> None:
+def test_it_imports_nothing_heavy(tmp_path, code, said):
     facts = tmp_path / "facts.json"
     facts.write_text(json.dumps(Machine.hgx_h100().document()))
     heavy = ("pandas", "numpy", "scipy", "paramiko", "jinja2", "pytest", "_pytest", "xdist")
@@ -161,7 +156,7 @@ def test_it_imports_nothing_heavy(tmp_path: Path, code: str, said: str) -> None:
     assert found == "[]"
 
 
-def test_a_held_lock_is_busy() -> None:
+def test_a_held_lock_is_busy():
     session = CommandSession(Node("here", Connection(transport="local")))
     try:
         lock = session.hold_lock(who="a burn")
@@ -174,7 +169,7 @@ def test_a_held_lock_is_busy() -> None:
     assert "a burn" in done.stdout
 
 
-def test_the_first_word_brings_the_imports_of_its_command_only() -> None:
+def test_the_first_word_brings_the_imports_of_its_command_only():
     code = (
         "import sys; from nodegate.cli import main\n"
         "try: main(['hook', '--help'])\n"
@@ -185,11 +180,11 @@ def test_the_first_word_brings_the_imports_of_its_command_only() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--help"], []])
-def test_without_a_command_all_are_named(arguments: list[str]) -> None:
+def test_without_a_command_all_are_named(arguments):
     done = run(*arguments)
     for command in ("baseline", "bootcheck", "doctor", "demo", "hook", "init", "report", "triage", "watch"):
         assert command in done.stdout + done.stderr
 
 
-def test_the_version() -> None:
+def test_the_version():
     assert run("--version").stdout.startswith("nodegate ")

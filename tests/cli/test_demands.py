@@ -20,18 +20,18 @@ SITE = "platform: hgx-h100-8\nlimits:\n  gpu.power_limit_w: {value: 690, unit: W
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def site(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("hosts.yaml").write_text(HOSTS)
     Path("limits.yaml").write_text(SITE)
     return tmp_path
 
 
-def demands(*words: str) -> int:
+def demands(*words):
     return cli.main(["demands", *words, "--inventory", "hosts.yaml"])
 
 
-def test_each_node_has_a_file_of_its_own(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_node_has_a_file_of_its_own(site, capsys):
     assert demands("all", "--to", "out/new", "--baseline", "limits.yaml", "--policy", "strict-h100") == 0
     assert capsys.readouterr().out.startswith("2 written into out/new; each goes to /etc/nodegate/demands.yaml")
     assert sorted(path.name for path in Path("out/new").iterdir()) == ["gpu01.yaml", "gpu02.yaml"]
@@ -46,14 +46,14 @@ def test_each_node_has_a_file_of_its_own(site: Path, capsys: pytest.CaptureFixtu
     assert limits.limit("rdma.rails").value == 4
 
 
-def test_one_node_goes_to_stdout_and_is_the_same(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_node_goes_to_stdout_and_is_the_same(site, capsys):
     assert demands("gpu01") == 0
     printed = parse(capsys.readouterr().out.encode(), "f")
     assert demands("gpu01", "--to", ".") == 0
     assert parse(Path("gpu01.yaml").read_bytes(), "f").sha256 == printed.sha256
 
 
-def test_the_probe_finds_the_hash_in_the_head(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_probe_finds_the_hash_in_the_head(site, capsys):
     assert demands("gpu01") == 0
     text = capsys.readouterr().out
     assert f' "sha256": "{json.loads(text)["sha256"]}",\n' in text[:400]
@@ -69,9 +69,7 @@ def test_the_probe_finds_the_hash_in_the_head(site: Path, capsys: pytest.Capture
         (["gpu01", "--to", "hosts.yaml"], "hosts.yaml: cannot be written: File exists"),
     ],
 )
-def test_what_cannot_be_written_is_refused(
-    site: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
-) -> None:
+def test_what_cannot_be_written_is_refused(site, capsys, words, said):
     assert demands(*words) == 2
     assert said in capsys.readouterr().err
 
@@ -87,15 +85,13 @@ def test_what_cannot_be_written_is_refused(
         ("nodegate_platform: nope", "hosts.yaml:2: gpu01: nodegate_platform: no baseline for 'nope'"),
     ],
 )
-def test_what_a_run_refuses_is_refused_with_its_line(
-    site: Path, capsys: pytest.CaptureFixture[str], variable: str, line: str
-) -> None:
+def test_what_a_run_refuses_is_refused_with_its_line(site, capsys, variable, line):
     Path("hosts.yaml").write_text(f"all:\n  vars: {{{variable}}}\n  hosts: {{gpu01: }}\n")
     assert demands("gpu01") == 2
     assert line in capsys.readouterr().err
 
 
-def test_a_wrong_baseline_is_refused_with_its_own_line(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_baseline_is_refused_with_its_own_line(site, capsys):
     Path("limits.yaml").write_text(SITE.replace("690", "yes"))
     assert demands("gpu01", "--baseline", "limits.yaml") == 2
     assert "limits.yaml:3: " in capsys.readouterr().err

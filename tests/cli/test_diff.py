@@ -1,7 +1,6 @@
 """`nodegate diff`: what is new, still there and gone between two runs; what was not looked at again is not gone."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from support.remembered import BEGIN_S, DAY_S, keep, placed
@@ -19,34 +18,25 @@ RATE = Metric("burn.bf16_tflops", (745.0,), "TFLOPS", "GPU 3")
 PARTS = {name: placed(chassis=f"CHASSIS-{name}", gpu3=f"16500-{name}") for name in ("gpu01", "gpu02", "gpu03")}
 
 
-def cause(node: str, check: str, verdict: Verdict = Verdict.FAIL, serial: str = "") -> Cause:
+def cause(node, check, verdict=Verdict.FAIL, serial=""):
     board = part.gpu(3, serial=serial or f"16500-{node}")
     found = CheckFinding(check, Finding(board, verdict, text=f"what {check} saw", action="replace it"))
     return Cause(check.replace(".", "_"), (board,), Severity.LOST, Class.GPU, found, nodes=(node,))
 
 
-def night(file: Path, number: int, *causes: Cause, rate: float = 745.0, nodes: tuple[str, ...] = ("gpu01", "gpu02"),
-          judged: tuple[str, ...] = ("gpu.lost", "gpu.ecc"), profile: str = "nightly") -> None:  # fmt: skip
+def night(file, number, *causes, rate=745.0, nodes=("gpu01", "gpu02"), judged=("gpu.lost", "gpu.ecc"), **more):
     measured = {name: [replace(RATE, values=(rate if name == "gpu01" else 745.0,))] for name in nodes}
-    keep(
-        FleetRecord(file),
-        f"night {number}",
-        BEGIN_S + DAY_S * number,
-        measured,
-        parts=PARTS,
-        causes=causes,
-        judged=judged,
-        profile=profile,
-    )
+    record, at_s = FleetRecord(file), BEGIN_S + DAY_S * number
+    keep(record, f"night {number}", at_s, measured, parts=PARTS, causes=causes, judged=judged, **more)
 
 
-def diff(file: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str]]:
+def diff(file, capsys, *arguments):
     code = cli.main(["diff", *arguments, "--record", str(file)])
     told = capsys.readouterr()
     return code, (told.out or told.err).splitlines()
 
 
-def test_the_same_for_a_program(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_for_a_program(file, capsys):
     night(file, 1)
     night(file, 2, cause("gpu01", "gpu.ecc"), rate=600.0)
     code, (line,) = diff(file, capsys, "night 1", "night 2", "--json")
@@ -58,11 +48,11 @@ def test_the_same_for_a_program(file: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     return tmp_path / "fleet.sqlite"
 
 
-def test_new_still_and_gone(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_still_and_gone(file, capsys):
     night(file, 1, cause("gpu01", "gpu.lost"), cause("gpu02", "gpu.lost"))
     night(file, 2, cause("gpu01", "gpu.lost"), cause("gpu01", "gpu.ecc"), rate=600.0)
     assert diff(file, capsys, "night 1", "night 2") == (
@@ -118,9 +108,7 @@ def test_new_still_and_gone(file: Path, capsys: pytest.CaptureFixture[str]) -> N
         pytest.param({"nodes": ("gpu01",)}, {"nodes": ("gpu02",)}, 2, "have no node in common", id="other nodes"),
     ],
 )
-def test_what_is_said(
-    file: Path, capsys: pytest.CaptureFixture[str], *, before: dict, after: dict, code: int, said: str
-) -> None:
+def test_what_is_said(file, capsys, *, before, after, code, said):
     for number, given in enumerate((before, after), 1):
         night(file, number, *given.get("causes", ()), **{key: value for key, value in given.items() if key != "causes"})
     found, lines = diff(file, capsys, "night 1", "night 2")
@@ -128,7 +116,7 @@ def test_what_is_said(
     assert any(said in line for line in lines)
 
 
-def test_since_last_night_and_since_acceptance(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_since_last_night_and_since_acceptance(file, capsys):
     night(file, 1, profile="delivery")
     night(file, 2, cause("gpu01", "gpu.lost"))
     night(file, 3, cause("gpu01", "gpu.lost"))
@@ -138,6 +126,6 @@ def test_since_last_night_and_since_acceptance(file: Path, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("arguments", [[], ["night 1"], ["night 1", "night 9"], ["--since-acceptance"]])
-def test_what_cannot_be_compared(file: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_compared(file, arguments, capsys):
     night(file, 1)
     assert diff(file, capsys, *arguments)[0] == 2

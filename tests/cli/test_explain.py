@@ -24,24 +24,24 @@ from nodegate.files.paths import DOCS, suite_folder
         ("policies", ["# Policies"]),
     ],
 )
-def test_a_word_is_explained(word: str, said: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_word_is_explained(word, said, capsys):
     assert cli.main(["explain", "--", word]) == 0
     answer = capsys.readouterr().out
     assert all(text in answer for text in said), answer
 
 
-def test_an_unknown_word_names_its_neighbours(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_word_names_its_neighbours(capsys):
     assert cli.main(["explain", "pcie.link_widht"]) == cli.CANNOT_TELL
     assert "near: pcie.link_width" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("word", ["xid 9999", "../../etc/passwd", "node.", "a" * 5000])
-def test_what_nothing_is_called(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_nothing_is_called(word, capsys):
     assert cli.main(["explain", word]) == cli.CANNOT_TELL
     assert capsys.readouterr().err.startswith("nodegate: nothing is called")
 
 
-def test_each_verdict_check_and_page_that_a_message_names_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_verdict_check_and_page_that_a_message_names_is_known(capsys):
     named = {
         match
         for folder in ("src/nodegate", "checks")
@@ -61,6 +61,6 @@ def test_each_verdict_check_and_page_that_a_message_names_is_known(capsys: pytes
         ("frobnicate", "nodegate --help lists the commands"),
     ],
 )
-def test_a_word_that_names_no_command(typed: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_word_that_names_no_command(typed, hint, capsys):
     assert cli.main([typed]) == cli.CANNOT_TELL
     assert hint in capsys.readouterr().err

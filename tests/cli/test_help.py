@@ -1,14 +1,13 @@
 """The help of `nodegate`: every command and every argument of it has a line."""
 
 import argparse
-from collections.abc import Iterator
 
 import pytest
 
 from nodegate import cli
 
 
-def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+def commands(parser):
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -16,7 +15,7 @@ def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParse
                 yield from commands(each)
 
 
-def test_every_argument_of_every_command_has_a_line() -> None:
+def test_every_argument_of_every_command_has_a_line():
     parsers = [
         each for name in cli.COMMANDS if name not in (cli.TEST, cli.ACCEPT) for each in commands(cli._parser(name))
     ]
@@ -32,7 +31,7 @@ def test_every_argument_of_every_command_has_a_line() -> None:
 
 
 @pytest.mark.parametrize("words", [["accept", "--help"], ["test", "-h"]])
-def test_of_pytest_it_has_nodegates_own_options(words, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_pytest_it_has_nodegates_own_options(words, capsys):
     assert cli.main(words) == 0
     printed = capsys.readouterr().out
     assert "--burn=TIME" in printed

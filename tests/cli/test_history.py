@@ -1,7 +1,6 @@
 """`nodegate history` and `nodegate repaired`: the past of a node or a part, and what people add to it."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from support.remembered import BEGIN_S, DAY_S, keep, past_of, placed
@@ -32,7 +31,7 @@ PARTS = {"gpu01": placed(chassis="CHASSIS-1", gpu3="1650001"), "gpu02": placed(c
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     """Ten nights of two nodes: with another driver one is slower, then its GPU fails twice and moves to the other."""
     record = FleetRecord(tmp_path / "fleet.sqlite")
     for night in range(10):
@@ -57,7 +56,7 @@ def file(tmp_path: Path) -> Path:
     return record.file
 
 
-def test_the_past_of_a_node(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_past_of_a_node(file, capsys):
     assert cli.main(["repaired", "gpu01", "GPU 3 swapped with gpu02", "--record", str(file)]) == 0
     assert cli.main(["history", "gpu01", "--record", str(file)]) == 0
     told = capsys.readouterr().out
@@ -72,7 +71,7 @@ def test_the_past_of_a_node(file: Path, capsys: pytest.CaptureFixture[str]) -> N
         assert line in told
 
 
-def test_the_past_of_a_board_goes_with_it(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_past_of_a_board_goes_with_it(file, capsys):
     faulty, under = "2 of them when the node had a fault", "dtype bf16, driver 580"
     assert cli.main(["history", "1650001", "--record", str(file)]) == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -90,7 +89,7 @@ def test_the_past_of_a_board_goes_with_it(file: Path, capsys: pytest.CaptureFixt
     ]
 
 
-def test_what_has_not_changed_is_one_line_for_all_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_has_not_changed_is_one_line_for_all_parts(tmp_path, capsys):
     record = FleetRecord(tmp_path / "fleet.sqlite")
     write = Metric("rdma.write_gbps", (390.0,), "Gb/s", conditions={"tool": "ib_write_bw", "path": "between"})
     for night in range(3):
@@ -104,7 +103,7 @@ def test_what_has_not_changed_is_one_line_for_all_parts(tmp_path: Path, capsys: 
     ]
 
 
-def test_a_plot_is_one_svg(file: Path, tmp_path: Path) -> None:
+def test_a_plot_is_one_svg(file, tmp_path):
     assert cli.main(["history", "gpu01", "1650001", "--record", str(file), "--plot", str(tmp_path / "p.svg")]) == 0
     drawn = (tmp_path / "p.svg").read_text()
     assert drawn.startswith("<svg ")
@@ -112,9 +111,7 @@ def test_a_plot_is_one_svg(file: Path, tmp_path: Path) -> None:
     assert drawn.count('class="bad"') == 4
 
 
-def test_a_node_that_is_accepted_again_has_no_past_and_the_reason_is_kept(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_node_that_is_accepted_again_has_no_past_and_the_reason_is_kept(file, capsys):
     assert cli.main(["history", "gpu01", "--history", str(file), "--accept-again", "power cap of 600 W"]) == 0
     assert capsys.readouterr().out.startswith("1 node accepted again: the next run in which nothing is wrong")
     record = FleetRecord(file)
@@ -136,19 +133,19 @@ def test_a_node_that_is_accepted_again_has_no_past_and_the_reason_is_kept(
         (["repaired", "1659999", "replaced"], "the record knows nothing of"),
     ],
 )
-def test_what_is_refused(file: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_refused(file, arguments, said, capsys):
     assert cli.main([*arguments, "--record", str(file)]) == 2
     assert said in capsys.readouterr().err
     assert not list(events.read(file))
 
 
-def test_without_a_record_none_is_made(tmp_path: Path) -> None:
+def test_without_a_record_none_is_made(tmp_path):
     for command in (["history", "gpu01"], ["repaired", "gpu01", "x"]):
         assert cli.main([*command, "--record", str(tmp_path / "none.sqlite")]) == 2
     assert not (tmp_path / "none.sqlite").exists()
 
 
-def test_the_same_as_rows(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_as_rows(file, capsys):
     assert cli.main(["repaired", "gpu01", "GPU 3 swapped with gpu02", "--record", str(file)]) == 0
     capsys.readouterr()
     assert cli.main(["history", "gpu01", "1650001", "--json", "--record", str(file)]) == 0

@@ -14,7 +14,7 @@ from nodegate.hook.current_verdict import Answer
 
 
 @pytest.fixture(autouse=True)
-def own_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def own_path(monkeypatch, tmp_path):
     """A hook adds folders to the PATH of its process, and notes what it found in a folder of the machine."""
     monkeypatch.setenv("PATH", os.environ["PATH"])
     monkeypatch.setattr(passed, "STATE", str(tmp_path / "state"))
@@ -23,8 +23,8 @@ def own_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 HOOKS = ["slurm-prolog", "slurm-epilog", "slurm-healthcheck"]
 
 
-def says(monkeypatch: pytest.MonkeyPatch, answer: Answer | Exception) -> None:
-    def ask(*_: object, **__: object) -> Answer:
+def says(monkeypatch, answer):
+    def ask(*_, **__):
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -33,9 +33,7 @@ def says(monkeypatch: pytest.MonkeyPatch, answer: Answer | Exception) -> None:
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-def test_a_fit_node_is_one_line_and_0(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], hook: str
-) -> None:
+def test_a_fit_node_is_one_line_and_0(monkeypatch, capsys, hook):
     says(monkeypatch, Answer(Exit.FIT, "fit: 77 checks passed", age_s=35.2))
     assert cli.main(["hook", hook]) == 0
     port = hooks.PORT if hook == "slurm-prolog" else ""
@@ -44,9 +42,7 @@ def test_a_fit_node_is_one_line_and_0(
 
 @pytest.mark.parametrize("hook", HOOKS)
 @pytest.mark.parametrize("fault", [RuntimeError("a bug"), OSError("disk"), MemoryError(), RecursionError()])
-def test_a_fault_of_ours_stops_no_work_unless_strict(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], hook: str, fault: Exception
-) -> None:
+def test_a_fault_of_ours_stops_no_work_unless_strict(monkeypatch, capsys, hook, fault):
     says(monkeypatch, fault)
     assert cli.main(["hook", hook]) == 0
     assert cli.main(["hook", hook, "--strict"]) == 2
@@ -55,16 +51,16 @@ def test_a_fault_of_ours_stops_no_work_unless_strict(
     assert all(line.startswith("could not tell: nodegate failed (") for line in lines)
 
 
-def test_the_line_is_one_clean_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_line_is_one_clean_line(monkeypatch, capsys):
     says(monkeypatch, Answer(Exit.BUSY, "busy: a\nb\x1b[31m\u202ec"))
     assert cli.main(["hook", "slurm-prolog"]) == 0
     assert capsys.readouterr().out == "busy: a b\\x1b[31m\\u202ec\n"
 
 
-def test_the_options_reach_the_hook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_options_reach_the_hook(monkeypatch, tmp_path):
     heard: list[hooks.HookOptions] = []
 
-    def hook(asked: hooks.HookOptions) -> hooks.HookResult:
+    def hook(asked):
         heard.append(asked)
         return hooks.HookResult(0, "fit: x", is_news=False)
 
@@ -76,7 +72,7 @@ def test_the_options_reach_the_hook(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert heard == [hooks.HookOptions(question, strict=True, fresh_s=60.0, resume=True)]
 
 
-def test_a_reader_that_has_gone_changes_no_exit_code(tmp_path: Path) -> None:
+def test_a_reader_that_has_gone_changes_no_exit_code(tmp_path):
     code = "import sys; from nodegate.cli import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "hook", "slurm-prolog", "--platform", "no-such", "--kept", f"{tmp_path}/x"]
     command += ["--state", str(tmp_path)]
@@ -96,9 +92,7 @@ def test_a_reader_that_has_gone_changes_no_exit_code(tmp_path: Path) -> None:
         ("slurm-healthcheck", ["--resume"], ["--fresh", "--exclusive"]),
     ],
 )
-def test_each_hook_shows_its_own_options_and_takes_those_of_all(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], hook: str, own: list[str], others: list[str]
-) -> None:
+def test_each_hook_shows_its_own_options_and_takes_those_of_all(monkeypatch, capsys, hook, own, others):
     with pytest.raises(SystemExit):
         cli.main(["hook", hook, "--help"])
     shown = capsys.readouterr().out

@@ -1,9 +1,5 @@
 """`nodegate lemons`: who fails again, why, what to do; exit 0 nothing, 1 something, 2 cannot tell."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from support.lemon_fleet import Site
 from support.schemas import read_output
@@ -13,20 +9,20 @@ from nodegate import cli
 BOARD = (("gpu03", "GPU 0", (2, 9, 16, 23, 26)), ("gpu05", "GPU 1", (4,)))
 
 
-def asked(file: Path, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, str]:
+def asked(file, capsys, *more):
     code = cli.main(["lemons", "--record", str(file), *more])
     told = capsys.readouterr()
     return code, told.out or told.err
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file(tmp_path_factory):
     site = Site(tmp_path_factory.mktemp("site") / "fleet.sqlite", nodes=12, faults=BOARD)
     site.keep()
     return site.file
 
 
-def test_who_why_and_what_to_do(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_who_why_and_what_to_do(file, capsys):
     said = (
         "1 beyond chance up to 2024-10-31\n"
         "  gpu03 GPU 0 (S/N gpu03-0): faults on 5 days of 28 where 0.0 were expected: gpu_lost 5; last 2024-10-30\n"
@@ -42,7 +38,7 @@ def test_who_why_and_what_to_do(file: Path, capsys: pytest.CaptureFixture[str]) 
     assert "expected" not in said
 
 
-def test_as_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_as_json(file, capsys):
     code, said = asked(file, capsys, "--json", "--lang", "zh")
     told = read_output(said)
     assert (code, next(iter(told)), told["schema"]) == (1, "schema", "nodegate.lemons/1")
@@ -70,15 +66,13 @@ def test_as_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["--record", "none.sqlite"], 2, "there is no record yet"),
     ],
 )
-def test_other_times_and_bad_use(
-    file: Path, capsys: pytest.CaptureFixture[str], options: list[str], code: int, said: str
-) -> None:
+def test_other_times_and_bad_use(file, capsys, options, code, said):
     found, told = asked(file, capsys, *options)
     assert found == code
     assert said in told
 
 
-def test_two_nodes_cannot_be_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_nodes_cannot_be_compared(tmp_path, capsys):
     site = Site(tmp_path / "fleet.sqlite", nodes=2, nights=3)
     site.keep()
     code, said = asked(site.file, capsys)
@@ -86,7 +80,7 @@ def test_two_nodes_cannot_be_compared(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "three nodes of a platform" in said
 
 
-def test_what_a_record_says_is_made_safe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_record_says_is_made_safe(tmp_path, capsys):
     odd = "gpu_lost\x1b[2J"
     site = Site(tmp_path / "fleet.sqlite", nodes=12, faults=[("gpu03", "GPU 0", (2, 9, 16, 23), odd)])
     site.keep()

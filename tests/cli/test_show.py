@@ -2,14 +2,13 @@
 
 import itertools
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from support.made_findings import GPU3, GPU4, NIC2, finding, record
 
 from nodegate import cli
 from nodegate.causes.details import MOST_FOLLOWING
-from nodegate.records.finding import AT_LEAST, Limit, Record
+from nodegate.records.finding import AT_LEAST, Limit
 from nodegate.records.results import RESULTS, ResultsFile
 
 LINK = Limit(16, "lanes", "the device", AT_LEAST)
@@ -17,7 +16,7 @@ NARROW = finding("fail", GPU4, quantity="link width", observed=8, unit="lanes", 
 SERIAL = "1650003000003"
 
 
-def written(folder: Path, *records: Record) -> Path:
+def written(folder, *records):
     file = ResultsFile(folder)
     for _, own in itertools.groupby(records, key=lambda each: each.node):
         file.write(own)
@@ -26,7 +25,7 @@ def written(folder: Path, *records: Record) -> Path:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(tmp_path):
     """gpu01 lost a GPU, from which 30 findings follow; gpu02 has two faults, one of them waived; gpu03 is healthy."""
     errors = [
         record(f"burn.check{number}", finding("error", GPU3, text="not run", blocked_by="gpu.lost"))
@@ -39,12 +38,12 @@ def run(tmp_path: Path) -> Path:
     return written(tmp_path, lost, *errors, narrow, nic, healthy)
 
 
-def show(capsys: pytest.CaptureFixture[str], run: Path, *arguments: str) -> str:
+def show(capsys, run, *arguments):
     assert cli.main(["show", *arguments, "--run", str(run)]) == 0
     return capsys.readouterr().out
 
 
-def test_a_node_is_shown_cause_by_cause(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_a_node_is_shown_cause_by_cause(capsys, run):
     said = show(capsys, run, "gpu01")
     assert said.startswith(f"lost: gpu01: GPU 3 S/N {SERIAL}: ")
     assert f"  id      {SERIAL}/gpu_lost\n" in said
@@ -53,7 +52,7 @@ def test_a_node_is_shown_cause_by_cause(capsys: pytest.CaptureFixture[str], run:
     assert "gpu02" not in said
 
 
-def test_what_follows_is_cut_unless_all_is_asked_for(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_what_follows_is_cut_unless_all_is_asked_for(capsys, run):
     said = show(capsys, run, "gpu01")
     assert said.count("burn.check") == MOST_FOLLOWING
     assert f"    {30 - MOST_FOLLOWING} more: nodegate show --all\n" in said
@@ -63,17 +62,17 @@ def test_what_follows_is_cut_unless_all_is_asked_for(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("wanted", [f"{SERIAL}/gpu_lost", "gpu_lost", SERIAL, "0000:3d:00.0", "GPU 3"])
-def test_a_cause_by_its_id_or_its_part(capsys: pytest.CaptureFixture[str], run: Path, wanted: str) -> None:
+def test_a_cause_by_its_id_or_its_part(capsys, run, wanted):
     assert show(capsys, run, wanted) == show(capsys, run, "gpu01")
 
 
-def test_a_waiver_is_shown(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_a_waiver_is_shown(capsys, run):
     said = show(capsys, run, "gpu02")
     assert "  waived  riser on order; owner dc-ops\n" in said
     assert said.index("mlx5_2") < said.index("GPU 4"), "what is waived comes last"
 
 
-def test_a_healthy_node_has_nothing_open(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_a_healthy_node_has_nothing_open(capsys, run):
     assert show(capsys, run, "gpu03") == "gpu03: no open findings\n"
 
 
@@ -84,7 +83,7 @@ def test_a_healthy_node_has_nothing_open(capsys: pytest.CaptureFixture[str], run
         ("xyz", "the run has no node and no cause 'xyz' - name a node, a cause's id, or a part by serial number"),
     ],
 )
-def test_a_wrong_name_is_one_message(capsys: pytest.CaptureFixture[str], run: Path, wanted: str, words: str) -> None:
+def test_a_wrong_name_is_one_message(capsys, run, wanted, words):
     assert cli.main(["show", wanted, "--run", str(run)]) == 2
     said = capsys.readouterr()
     assert said.out == ""
@@ -92,21 +91,19 @@ def test_a_wrong_name_is_one_message(capsys: pytest.CaptureFixture[str], run: Pa
     assert len(said.err.splitlines()) == 1
 
 
-def test_no_run_folder_is_one_message(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_no_run_folder_is_one_message(capsys, tmp_path):
     assert cli.main(["show", "gpu01", "--run", str(tmp_path / "nowhere")]) == 2
     said = capsys.readouterr().err
     assert "name the folder of a run" in said
     assert len(said.splitlines()) == 1
 
 
-def test_control_characters_of_a_node_do_not_reach_the_terminal(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_control_characters_of_a_node_do_not_reach_the_terminal(capsys, tmp_path):
     bad = record("gpu.lost", finding("fail", GPU3, "lost \x1b[2J\u202e", action="power-cycle"))
     assert "\x1b" not in show(capsys, written(tmp_path, bad), "gpu01")
 
 
-def test_results_that_were_cut_are_said_to_be(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_results_that_were_cut_are_said_to_be(capsys, run):
     file = run / RESULTS
     whole = file.read_bytes()
     assert cli.main(["show", "gpu01", "--run", str(run)]) == 0

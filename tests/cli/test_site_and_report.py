@@ -19,7 +19,7 @@ from nodegate import cli
 from nodegate.records.results import read
 
 
-def nodegate(*arguments: str, where: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def nodegate(*arguments, where, **environment):
     return warm.run(
         [sys.executable, "-m", "nodegate.cli", *arguments],
         cwd=where,
@@ -32,14 +32,14 @@ def nodegate(*arguments: str, where: Path, **environment: str) -> subprocess.Com
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Path:
+def site(tmp_path):
     done = nodegate("init", "site", where=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "pytest --inventory hosts.yaml" in done.stdout
     return tmp_path / "site"
 
 
-def test_a_site_runs_with_its_own_baseline_and_check(site: Path) -> None:
+def test_a_site_runs_with_its_own_baseline_and_check(site):
     (site / "hosts.yaml").unlink()
     write_fleet(site, [Machine.hgx_h100("gpu0001", 1)])
     alone = run_pytest(site, ["--inventory", "hosts.yaml", "-q"])
@@ -55,17 +55,17 @@ def test_a_site_runs_with_its_own_baseline_and_check(site: Path) -> None:
     assert "expected 6.0" in judged.records[0].message
 
 
-def test_the_inventory_of_a_new_site_reads(site: Path) -> None:
+def test_the_inventory_of_a_new_site_reads(site):
     listed = run_pytest(site, ["--inventory", "hosts.yaml", "--collect-only", "-q"])
     assert listed.exit_code == 0, listed.stdout + listed.stderr
     assert "checks/test_site.py::test_kernel[gpu001]" in listed.stdout
 
 
-def test_its_runs_are_kept_out_of_git(site: Path) -> None:
+def test_its_runs_are_kept_out_of_git(site):
     assert "/reports/" in (site / ".gitignore").read_text().splitlines()
 
 
-def test_a_folder_that_holds_something_is_left_alone(site: Path) -> None:
+def test_a_folder_that_holds_something_is_left_alone(site):
     before = {path: path.read_bytes() for path in site.rglob("*") if path.is_file()}
     done = nodegate("init", "site", where=site.parent)
     assert done.returncode == 2
@@ -73,7 +73,7 @@ def test_a_folder_that_holds_something_is_left_alone(site: Path) -> None:
     assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
 
 
-def test_what_the_site_file_shows_as_comments_is_right(site: Path) -> None:
+def test_what_the_site_file_shows_as_comments_is_right(site):
     file = site / "site.yaml"
     file.write_text(re.sub(r"^# (?!What)", "", file.read_text(), flags=re.MULTILINE))
     write_fleet(site, [Machine.hgx_h100("gpu001", 1)])
@@ -86,7 +86,7 @@ def test_what_the_site_file_shows_as_comments_is_right(site: Path) -> None:
     assert ran.verdicts("ordered.parts")["gpu001"] == "pass"
 
 
-def test_a_file_in_its_place_is_one_message(tmp_path: Path) -> None:
+def test_a_file_in_its_place_is_one_message(tmp_path):
     (tmp_path / "site").touch()
     done = nodegate("init", "site", where=tmp_path)
     assert done.returncode == 2
@@ -95,7 +95,7 @@ def test_a_file_in_its_place_is_one_message(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ended(tmp_path_factory):
     where = tmp_path_factory.mktemp("ended")
     write_fleet(where, [Machine.hgx_h100("gpu0001", 1)])
     assert run_pytest(where, ["--inventory", "hosts.yaml", "-q", "--run-dir", "run"]).exit_code == 1
@@ -103,11 +103,11 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(ended: Path, tmp_path: Path) -> Path:
+def run(ended, tmp_path):
     return Path(shutil.copytree(ended, tmp_path / "run"))
 
 
-def test_the_reports_are_written_again_as_they_were(run: Path) -> None:
+def test_the_reports_are_written_again_as_they_were(run):
     before = {name: (run / name).read_bytes() for name in ("report.json", "nodes.csv", "findings.csv", "junit.xml")}
     (run / "report.html").unlink()
     (run / "junit.xml").unlink()
@@ -117,7 +117,7 @@ def test_the_reports_are_written_again_as_they_were(run: Path) -> None:
     assert (run / "report.html").exists()
 
 
-def test_every_result_is_written_where_it_is_asked_for(run: Path) -> None:
+def test_every_result_is_written_where_it_is_asked_for(run):
     short = (run / "junit.xml").read_text()
     assert not (run / "results.csv").exists()
     assert nodegate("report", "run", "--all-results", where=run.parent).returncode == 0
@@ -128,7 +128,7 @@ def test_every_result_is_written_where_it_is_asked_for(run: Path) -> None:
     assert lines[0] == lines[1] > len(read(run))
 
 
-def test_the_plan_of_a_run_as_json(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plan_of_a_run_as_json(run, capsys):
     assert cli.main(["drain-plan", str(run), "--json"]) == 0
     said = read_output(capsys.readouterr().out)
     assert said["run"] == json.loads((run / "report.json").read_text())["run"]["id"]
@@ -136,7 +136,7 @@ def test_the_plan_of_a_run_as_json(run: Path, capsys: pytest.CaptureFixture[str]
     assert {each["verdict"] for each in said["not_drained"]} == {"incomplete"}
 
 
-def test_the_redacted_reports_stand_beside_their_run(run: Path) -> None:
+def test_the_redacted_reports_stand_beside_their_run(run):
     report = json.loads((run / "report.json").read_text())
     serials = [serial for node in report["nodes"] for serial in node["serials"].values()]
     assert serials
@@ -157,13 +157,13 @@ def test_the_redacted_reports_stand_beside_their_run(run: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["report", "nowhere"], ["report", "."], ["doctor", "--inventory", "nowhere"]])
-def test_wrong_use_is_one_line_and_exit_code_2(tmp_path: Path, arguments: list[str]) -> None:
+def test_wrong_use_is_one_line_and_exit_code_2(tmp_path, arguments):
     done = nodegate(*arguments, where=tmp_path)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_fault_of_ours_is_2_and_never_the_1_of_a_bad_node(tmp_path: Path) -> None:
+def test_a_fault_of_ours_is_2_and_never_the_1_of_a_bad_node(tmp_path):
     code = (
         "import sys; from nodegate import cli; from nodegate.run import bootcheck\n"
         "def broken(**words): raise RuntimeError('a bug')\n"
@@ -175,7 +175,7 @@ def test_a_fault_of_ours_is_2_and_never_the_1_of_a_bad_node(tmp_path: Path) -> N
     assert done.stderr == "nodegate failed (RuntimeError: a bug): please report this\n"
 
 
-def test_the_exit_code_of_bootcheck_stands_when_nobody_reads_its_line(tmp_path: Path) -> None:
+def test_the_exit_code_of_bootcheck_stands_when_nobody_reads_its_line(tmp_path):
     code = (
         "import sys, time; from nodegate import cli; from nodegate.run import bootcheck\n"
         "bootcheck.bootcheck = lambda **words: bootcheck.Outcome(bootcheck.Exit.UNFIT, 'unfit: GPU 3')\n"
@@ -194,7 +194,7 @@ def test_the_exit_code_of_bootcheck_stands_when_nobody_reads_its_line(tmp_path: 
     assert done.stderr == ""
 
 
-def test_demo_runs_in_a_site_folder_and_does_not_take_an_earlier_run_for_its_own(site: Path) -> None:
+def test_demo_runs_in_a_site_folder_and_does_not_take_an_earlier_run_for_its_own(site):
     done = nodegate("demo", where=site)
     assert done.returncode == 0, done.stdout
     again = nodegate("demo", where=site, PYTEST_ADDOPTS="--no-such-option")

@@ -4,7 +4,6 @@ import hashlib
 import re
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ LIBRARIES = {"nvidia/cublas/lib/libcublas.so.12": b"\x7fELF" * 300_000, "nvidia/
 HEADER = {"nvidia/cublas/include/cublas.h": b"int cublasCreate_v2(void *);\n"}
 
 
-def index(folder: Path, files: dict[str, bytes]) -> str:
+def index(folder, files):
     """A package index of one wheel for x86_64, set as pip's own would be; returns the wheel's hash."""
     listing = folder / "index" / "nvidia-cublas-cu12"
     listing.mkdir(parents=True)
@@ -33,12 +32,7 @@ def index(folder: Path, files: dict[str, bytes]) -> str:
     return hashlib.sha256(wheel.read_bytes()).hexdigest()
 
 
-def prepare(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    files: dict[str, bytes] | None = None,
-    sha256: str = "",
-) -> None:
+def prepare(folder, monkeypatch, files=None, sha256=""):
     """pip's index is the test's; nodegate's file of hashes names its wheel."""
     found = index(folder, files or LIBRARIES | HEADER)
     hashes = folder / "hashes"
@@ -52,17 +46,15 @@ def prepare(
         monkeypatch.delenv(name, raising=False)
 
 
-def fetch(folder: Path, arch: str = "x86_64") -> int:
+def fetch(folder, arch="x86_64"):
     return cli.main(["tools", "fetch", "cublas", "--arch", arch, "--to", str(folder)])
 
 
-def below(folder: Path) -> set[str]:
+def below(folder):
     return {str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file()}
 
 
-def test_the_libraries_are_where_tools_finds_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_libraries_are_where_tools_finds_them(tmp_path, monkeypatch, capsys):
     prepare(tmp_path, monkeypatch)
     folder = tmp_path / "new" / "tools"
     assert fetch(folder) == 0
@@ -78,7 +70,7 @@ def test_the_libraries_are_where_tools_finds_them(
     assert "nvidia/cublas/lib exists already" in capsys.readouterr().err
 
 
-def test_beside_tools_that_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beside_tools_that_are_there(tmp_path, monkeypatch):
     prepare(tmp_path, monkeypatch)
     folder = tmp_path / "tools"
     folder.mkdir()
@@ -97,13 +89,7 @@ def test_beside_tools_that_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ({"files": HEADER}, "the package of cublas-cu12.txt has no libcublas"),
     ],
 )
-def test_what_fails_says_why_and_leaves_nothing(
-    how: dict[str, Any],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_fails_says_why_and_leaves_nothing(how, said, tmp_path, monkeypatch, capsys):
     prepare(tmp_path, monkeypatch, how.get("files"), how.get("sha256", ""))
     folder = tmp_path / "new" / "tools"
     assert fetch(folder, how.get("arch", "x86_64")) == cli.CANNOT_TELL
@@ -115,9 +101,7 @@ def test_what_fails_says_why_and_leaves_nothing(
     assert below(folder.parent) == set()
 
 
-def test_what_is_too_large_with_the_rest_does_not_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_too_large_with_the_rest_does_not_stay(tmp_path, monkeypatch, capsys):
     prepare(tmp_path, monkeypatch)
     monkeypatch.setattr(carried, "MOST_BYTES", 1 << 20)
     folder = tmp_path / "tools"
@@ -128,16 +112,14 @@ def test_what_is_too_large_with_the_rest_does_not_stay(
     assert below(folder) == {"notes"}
 
 
-def test_without_pip_it_says_what_to_type(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_pip_it_says_what_to_type(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tools, "find_spec", lambda _: None)
     assert fetch(tmp_path / "tools") == cli.CANNOT_TELL
     assert re.search(r"has no pip - install it .* --require-hashes -r \S+/cublas-cu12\.txt", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(("cuda", "package"), [("12", "nvidia-cublas-cu12==12."), ("13", "nvidia-cublas==13.")])
-def test_the_shipped_files_pin_one_version_by_the_hashes_of_two_architectures(cuda: str, package: str) -> None:
+def test_the_shipped_files_pin_one_version_by_the_hashes_of_two_architectures(cuda, package):
     file = Path(tools.__file__).parents[1] / "toolbox" / f"cublas-cu{cuda}.txt"
     lines = [line for line in file.read_text().replace("\\\n", " ").splitlines() if not line.startswith("#")]
     assert len(lines) == 1

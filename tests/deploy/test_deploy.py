@@ -12,9 +12,7 @@ from nodegate.site.site_file import read
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
-def prolog(
-    tmp_path: Path, script: str | None, hook: str = "slurm-prolog.sh", **environment: str
-) -> subprocess.CompletedProcess[str]:
+def prolog(tmp_path, script, hook="slurm-prolog.sh", **environment):
     program = tmp_path / "nodegate"
     if script is not None:
         program.write_text(f"#!/bin/sh\n{script}\n")
@@ -44,9 +42,7 @@ def prolog(
     ],
     ids=["fit", "unfit", "could-not-tell", "busy", "broken-with-1", "silent-0", "hangs", "killed", "not-installed"],
 )
-def test_only_a_verdict_on_the_hardware_holds_the_job(
-    tmp_path: Path, script: str | None, normal: int, strict: int
-) -> None:
+def test_only_a_verdict_on_the_hardware_holds_the_job(tmp_path, script, normal, strict):
     limit_s = "1" if script == "sleep 60" else "30"
     assert prolog(tmp_path, script, NODEGATE_LIMIT_S=limit_s).returncode == normal
     assert prolog(tmp_path, script, NODEGATE_LIMIT_S=limit_s, NODEGATE_STRICT="1").returncode == strict
@@ -68,9 +64,7 @@ PORT_TAKEN = "echo 'unusable: port 29500: another program listens on it - ss'; e
         (None, {"MASTER_PORT": "29500"}, 0),
     ],
 )
-def test_a_task_prolog_ends_a_step_for_its_port_alone(
-    tmp_path: Path, script: str | None, environment: dict[str, str], code: int
-) -> None:
+def test_a_task_prolog_ends_a_step_for_its_port_alone(tmp_path, script, environment, code):
     done = prolog(tmp_path, script, "slurm-task-prolog.sh", PATH=os.defpath, **environment)
     said = "print nodegate: unusable: port 29500: another program listens on it - ss\n"
     assert (done.returncode, done.stdout) == (code, said if code else "")
@@ -86,19 +80,19 @@ def test_a_task_prolog_ends_a_step_for_its_port_alone(
     ],
     ids=["hangs", "deaf", "not-installed", "broken"],
 )
-def test_without_an_answer_it_says_whether_the_time_was_over(tmp_path: Path, script: str | None, words: str) -> None:
+def test_without_an_answer_it_says_whether_the_time_was_over(tmp_path, script, words):
     said = prolog(tmp_path, script, NODEGATE_LIMIT_S="1" if script and "sleep" in script else "30").stdout
     assert said == f"nodegate: could not tell: no answer from {words.format(program=tmp_path / 'nodegate')}\n"
 
 
 @pytest.mark.parametrize("hook", ["slurm-prolog.sh", "slurm-epilog.sh", "slurm-healthcheck.sh"])
-def test_each_link_calls_its_hook(tmp_path: Path, hook: str) -> None:
+def test_each_link_calls_its_hook(tmp_path, hook):
     assert (DEPLOY / hook).readlink() == Path("slurm-hook.sh")
     said = prolog(tmp_path, 'echo "fit: $*"', hook, NODEGATE_OPTIONS="--fresh 9", NODEGATE_STRICT="1").stdout
     assert said == f"nodegate: fit: hook {hook.removesuffix('.sh')} --strict --fresh 9\n"
 
 
-def test_the_hooks_called_by_another_name_look_at_nothing(tmp_path: Path) -> None:
+def test_the_hooks_called_by_another_name_look_at_nothing(tmp_path):
     done = prolog(tmp_path, "echo 'unfit: GPU 3: lost'; exit 1", "slurm-hook.sh")
     assert done.returncode == 0
     assert "is not the name of a hook" in done.stdout
@@ -108,18 +102,18 @@ def test_the_hooks_called_by_another_name_look_at_nothing(tmp_path: Path) -> Non
     ("nodes", "is_asked"),
     [("", True), ("*", True), ("gpu*", True), ("cpu*|gpu-?", True), ("cpu*|dgx*", False), ("gpu", False)],
 )
-def test_only_the_nodes_that_are_named_are_looked_at(tmp_path: Path, nodes: str, is_asked: bool) -> None:
+def test_only_the_nodes_that_are_named_are_looked_at(tmp_path, nodes, is_asked):
     done = prolog(tmp_path, "echo 'unfit: GPU 3: lost'; exit 1", SLURMD_NODENAME="gpu-2", NODEGATE_NODES=nodes)
     assert done.returncode == int(is_asked)
     assert bool(done.stdout) is is_asked
 
 
-def test_a_drain_that_is_done_is_no_failure_of_the_hook(tmp_path: Path) -> None:
+def test_a_drain_that_is_done_is_no_failure_of_the_hook(tmp_path):
     done = prolog(tmp_path, "echo 'unfit: GPU 3: lost; drained'", "slurm-epilog.sh", NODEGATE_STRICT="1")
     assert (done.returncode, done.stdout) == (0, "nodegate: unfit: GPU 3: lost; drained\n")
 
 
-def test_systemd_accepts_the_units(tmp_path: Path) -> None:
+def test_systemd_accepts_the_units(tmp_path):
     assert shutil.which("systemd-analyze"), "install the package systemd"
     for unit in DEPLOY.glob("nodegate-nightly.*"):
         text = unit.read_text().replace("/opt/nodegate/bin/nodegate", "/bin/true").replace("User=nodegate", "User=root")
@@ -136,11 +130,11 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     assert not complaints, done.stderr
 
 
-def test_the_site_file_is_one() -> None:
+def test_the_site_file_is_one():
     assert read(DEPLOY / "site.yaml").of("record", "keep", 0) == 30 * 86400.0
 
 
-def test_the_cron_line_is_one_line_that_names_a_user() -> None:
+def test_the_cron_line_is_one_line_that_names_a_user():
     lines = [line for line in (DEPLOY / "nodegate-nightly.cron").read_text().splitlines() if "nodegate nightly" in line]
     assert len(lines) == 1
     assert lines[0].split()[5] == "nodegate"

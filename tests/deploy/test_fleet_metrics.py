@@ -1,7 +1,5 @@
 """metrics.prom of two nights: by a real node_exporter into Prometheus, its alerts and the expressions of the board."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -11,7 +9,6 @@ import urllib.parse
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -27,9 +24,6 @@ from deploy.prometheus import alert_rules
 from lab.processes import wait_until
 from nodegate.report.json_file import load
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 ROOT = Path(__file__).parents[2]
 RULES, BOARD = ROOT / "deploy/prometheus/nodegate-fleet.rules.yml", ROOT / "deploy/grafana/nodegate.json"
 GUIDE = (ROOT / "docs/guide/metrics.md").read_text("utf-8")
@@ -38,14 +32,14 @@ NEEDED = ("promtool", "prometheus", "prometheus-node-exporter", "prometheus-aler
 pytestmark = pytest.mark.skipif(not all(map(shutil.which, NEEDED)), reason="Debian's prometheus packages")
 
 
-def _spool(*answers: str) -> str:
+def _spool(*answers):
     said = {"boot_id": "b", "hook": "slurm-prolog", "exit": 1, "line": "x", "done": "", "demands": "", "causes": []}
     lines = [{**said, "epoch_s": 1.79e9 + at, "sequence": at, "answer": each} for at, each in enumerate(answers)]
     return "".join(json.dumps(each) + "\n" for each in lines)
 
 
 @pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def reports(tmp_path_factory):
     """The second night: gpu0001 is busy, GPU 3 of gpu0002 has memory errors, a hook found gpu0003 unfit, then busy."""
     where = tmp_path_factory.mktemp("site")
     machines = [Machine.hgx_h100(f"gpu{number:04}", number) for number in (1, 2, 3)]
@@ -64,7 +58,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def _alertmanager(folder: Path, webhook: str) -> Iterator[str]:
+def _alertmanager(folder, webhook):
     address = f"127.0.0.1:{free_port()}"
     receiver = {"name": "site", "webhook_configs": [{"url": webhook}]}
     route = {"receiver": "site", "group_by": ["..."], "group_wait": "0s"}
@@ -76,14 +70,14 @@ def _alertmanager(folder: Path, webhook: str) -> Iterator[str]:
         yield address
 
 
-def _rows(url: str, expression: str) -> list[dict[str, object]]:
+def _rows(url, expression):
     asked = urllib.parse.urlencode({"query": expression})
     with urllib.request.urlopen(f"{url}/api/v1/query?{asked}", timeout=30) as answer:  # noqa: S310 - loopback
         return list(json.loads(answer.read())["data"]["result"])
 
 
 @pytest.fixture(scope="module")
-def chain(reports: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Server]]:
+def chain(reports, tmp_path_factory):
     """Prometheus over what the guide's recipe gave node_exporter, and the webhook with what it was told."""
     folder = tmp_path_factory.mktemp("chain")
     (textfiles := folder / "textfiles").mkdir()
@@ -107,7 +101,7 @@ def chain(reports: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
             yield url, hook
 
 
-def test_promtool_takes_metrics_and_rules_and_the_files_are_those_of_the_tables(reports: Path) -> None:
+def test_promtool_takes_metrics_and_rules_and_the_files_are_those_of_the_tables(reports):
     with (reports / "two" / "metrics.prom").open() as file:
         done = subprocess.run(["promtool", "check", "metrics"], stdin=file, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
@@ -118,36 +112,34 @@ def test_promtool_takes_metrics_and_rules_and_the_files_are_those_of_the_tables(
     assert named <= set(re.findall(r"`(\w+)`", GUIDE))
 
 
-def test_what_the_run_found_is_in_prometheus(reports: Path, chain: tuple[str, object]) -> None:
+def test_what_the_run_found_is_in_prometheus(reports, chain):
     url, run = chain[0], load(reports / "two")
     found = {(finding.part.index, finding.metric): finding.observed for node in run.nodes for record in node.records
              for finding in record.findings if node.node == "gpu0003"}  # fmt: skip
     (row,) = _rows(url, BURN)
-    assert float(row["value"][1]) == found[0, "burn.bf16_tflops"]  # type: ignore[index]
+    assert float(row["value"][1]) == found[0, "burn.bf16_tflops"]
     (limit,) = _rows(url, BURN.replace("measured", "measured_limit"))
-    assert limit["metric"]["direction"] == "at least"  # type: ignore[index]
-    assert row["metric"]["serial"] == limit["metric"]["serial"] != ""  # type: ignore[index]
+    assert limit["metric"]["direction"] == "at least"
+    assert row["metric"]["serial"] == limit["metric"]["serial"] != ""
     assert not _rows(url, 'nodegate_measured{node="gpu0001"}')
     states = {node.node: {(each.claim, each.state.value) for each in node.claims} for node in run.nodes}
     said = [each["metric"] for each in _rows(url, "nodegate_claim")]
     for node, claims in states.items():
-        assert {(each["claim"], each["state"]) for each in said if each["node"] == node} == claims  # type: ignore[index]
+        assert {(each["claim"], each["state"]) for each in said if each["node"] == node} == claims
 
 
-def test_a_busy_node_has_its_old_time_and_who_was_busy_did_not_look(
-    reports: Path, chain: tuple[str, object], tmp_path: Path
-) -> None:
+def test_a_busy_node_has_its_old_time_and_who_was_busy_did_not_look(reports, chain, tmp_path):
     ended = {name: load(reports / name).run.finished_epoch_s for name in ("one", "two")}
     rows = _rows(chain[0], "nodegate_node_last_verdict_timestamp_seconds")
-    told = {each["metric"]["node"]: (each["metric"]["verdict"], float(each["value"][1])) for each in rows}  # type: ignore[index]
+    told = {each["metric"]["node"]: (each["metric"]["verdict"], float(each["value"][1])) for each in rows}
     assert told.keys() == {"gpu0001", "gpu0002", "gpu0003"}
     assert told["gpu0001"][0] != "not-judged"
     assert told["gpu0001"][1] == pytest.approx(ended["one"], abs=0.01)
     assert told["gpu0002"] == ("rejected", pytest.approx(ended["two"], abs=0.01))
     (hook,) = _rows(chain[0], "nodegate_hook_verdict")
-    assert (hook["metric"]["node"], hook["metric"]["answer"]) == ("gpu0003", "unfit")  # type: ignore[index]
+    assert (hook["metric"]["node"], hook["metric"]["answer"]) == ("gpu0003", "unfit")
     (at,) = _rows(chain[0], "nodegate_hook_verdict_timestamp_seconds")
-    assert float(at["value"][1]) == 1.79e9 + 1  # type: ignore[index]
+    assert float(at["value"][1]) == 1.79e9 + 1
     again = [str(ROOT / "checks"), "--replay", str(reports / "two"), "--run-dir", str(tmp_path / "again"), "-q"]
     run_pytest(reports.parent, [*again, "-p", "no:cacheprovider"])
     lines = (tmp_path / "again" / "metrics.prom").read_text().splitlines()
@@ -155,18 +147,18 @@ def test_a_busy_node_has_its_old_time_and_who_was_busy_did_not_look(
     assert max(seen.values()) <= ended["two"] + 0.01, "who judges old evidence again has looked at no node"
 
 
-def test_every_expression_of_the_board_has_rows(chain: tuple[str, object]) -> None:
+def test_every_expression_of_the_board_has_rows(chain):
     panels = [each for each in json.loads(BOARD.read_bytes())["panels"] if each["type"] != "row"]
     asked = [target["expr"] for panel in panels for target in panel["targets"]]
     assert len(asked) == len(board.panels()) - 3
     for expression in asked:
         rows = _rows(chain[0], re.sub(r"\$(node|quantity)", ".*", expression))
         assert rows, expression
-        assert all(row["value"][1] not in ("NaN", "+Inf") for row in rows), expression  # type: ignore[index]
+        assert all(row["value"][1] not in ("NaN", "+Inf") for row in rows), expression
 
 
-def test_an_alert_comes_through_alertmanager_to_a_webhook(chain: tuple[str, Server]) -> None:
-    def told() -> list[dict[str, str]]:
+def test_an_alert_comes_through_alertmanager_to_a_webhook(chain):
+    def told():
         alerts = [each["labels"] | each["annotations"] for got in chain[1].got for each in got.json["alerts"]]
         return [each for each in alerts if each["alertname"] == "NodegateNodeRejected"]
 
@@ -190,8 +182,7 @@ OF_CAUSE = {**NODE, "part": "GPU 3", "serial": "7", "condition": "gpu_lost", "cl
 OF_CLAIM, OF_HOOK = {**NODE, "claim": "compute", "signed": "no"}, {**NODE, "hook": "slurm-prolog"}
 OF_VALUE = {**NODE, "part": "GPU 3", "serial": "7", "quantity": "q", "unit": "W"}
 INCOMPLETE = VERDICT % "incomplete"
-Told = tuple[dict[str, str], list[str], list[str]]
-ALERTS: dict[str, Told] = {
+ALERTS = {
     "NodeRejected": ({**NODE, "verdict": "rejected"}, [VERDICT % "rejected"], [VERDICT % "accepted"]),
     "NodeUnreachable": ({**NODE, "verdict": "unreachable"}, [VERDICT % "unreachable"], [VERDICT % "rejected"]),
     "NodeIncomplete": ({**NODE, "verdict": "incomplete"}, [INCOMPLETE], [VERDICT % "not-judged"]),
@@ -213,7 +204,7 @@ ALERTS: dict[str, Told] = {
 }  # fmt: skip
 
 
-def _promtool_test(rule: dict[str, str], told: Told) -> list[dict[str, object]]:
+def _promtool_test(rule, told):
     """The alert with the series that bring it, and silence with the others."""
     of, loud, silent = told
     severity = {"severity": "slow" if rule["name"] == "CauseSlow" else "lost"} if "class" in of else {}
@@ -232,7 +223,7 @@ def _promtool_test(rule: dict[str, str], told: Told) -> list[dict[str, object]]:
     ]
 
 
-def test_each_alert_is_brought_by_what_it_is_for_and_by_nothing_else(tmp_path: Path) -> None:
+def test_each_alert_is_brought_by_what_it_is_for_and_by_nothing_else(tmp_path):
     rules = {each["name"]: each for each in alert_rules._rows("fleet_alerts.csv")}
     assert rules.keys() == ALERTS.keys()
     tests = [each for name, told in ALERTS.items() for each in _promtool_test(rules[name], told)]

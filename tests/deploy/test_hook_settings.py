@@ -21,17 +21,17 @@ HANGS = pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/fuse").exists(), 
 class Site:
     """A folder with nodegate and hooks.conf."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
         self.conf = folder / "hooks.conf"
         self.nodegate = folder / "nodegate"
         self.program(UNFIT)
 
-    def program(self, script: str) -> None:
+    def program(self, script):
         self.nodegate.write_text(f"#!/bin/sh\n{script}\n")
         self.nodegate.chmod(0o755)
 
-    def hook(self, name: str, settings: str, *before: object, **environment: str) -> tuple[int, str]:
+    def hook(self, name, settings, *before, **environment):
         """The exit code of the prolog on the node of this name, and what it printed."""
         self.conf.write_bytes(settings.encode())
         paths = {"NODEGATE": str(self.nodegate), "NODEGATE_CONF": str(self.conf), "SLURMD_NODENAME": name}
@@ -40,18 +40,18 @@ class Site:
         )
         return done.returncode, done.stdout
 
-    def told(self, line: int, what: str) -> tuple[int, str]:
+    def told(self, line, what):
         """No job is held, and one line says where the settings are wrong."""
         ending = "no node is checked until this is corrected"
         return 0, f"nodegate: could not tell: {self.conf} line {line}: {what}; {ending}\n"
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
+def site(tmp_path):
     return Site(tmp_path)
 
 
-def test_the_callers_pythonpath_is_not_looked_at(site: Site) -> None:
+def test_the_callers_pythonpath_is_not_looked_at(site):
     foreign, ran = site.folder / "modules", site.folder / "ran"
     foreign.mkdir()
     (foreign / "json.py").write_text(f"open({str(ran)!r}, 'w')")
@@ -60,19 +60,19 @@ def test_the_callers_pythonpath_is_not_looked_at(site: Site) -> None:
     assert not ran.exists()
 
 
-def test_a_mistyped_setting_holds_no_job(site: Site) -> None:
+def test_a_mistyped_setting_holds_no_job(site):
     assert site.hook("cpu01", "NODEGATE_NODE=gpu*\n") == site.told(1, "there is no setting of the name NODEGATE_NODE")
     strict = site.hook("cpu01", "NODEGATE_STRICT=1\nNODEGATE_NODE=gpu*\n")
     assert strict == site.told(2, "there is no setting of the name NODEGATE_NODE")
 
 
-def test_blanks_and_export_do_no_harm(site: Site) -> None:
+def test_blanks_and_export_do_no_harm(site):
     for line in ("NODEGATE_NODES =gpu*", "  NODEGATE_NODES = gpu* ", "export NODEGATE_NODES=gpu*"):
         assert site.hook("cpu01", line) == (0, "")
         assert site.hook("gpu01", line)[0] == 1
 
 
-def test_what_is_no_setting_is_told(site: Site) -> None:
+def test_what_is_no_setting_is_told(site):
     cases = {
         "NODEGATE_NODES: gpu*": "is not KEY=VALUE",
         "NODEGATE_NODES=": "NODEGATE_NODES has no value",
@@ -109,27 +109,27 @@ def test_what_is_no_setting_is_told(site: Site) -> None:
         ((HOOK.parent / "hooks.conf").read_text(), " --mode observe"),
     ],
 )
-def test_what_a_site_lets_it_do_reaches_nodegate(site: Site, settings: str, options: str) -> None:
+def test_what_a_site_lets_it_do_reaches_nodegate(site, settings, options):
     site.program('echo "fit: $*"')
     assert site.hook("gpu01", settings) == (0, f"nodegate: fit: hook slurm-prolog{options}\n")
     assert site.hook("gpu01", "mode = observe\nNODEGATE_MODE = enforce\n")[0] == 0
 
 
 @pytest.mark.parametrize("script", [UNFIT, "exit 1", "echo 'could not tell: x'; exit 2", "exec /no/such/program"])
-def test_observing_the_script_never_fails(site: Site, script: str) -> None:
+def test_observing_the_script_never_fails(site, script):
     site.program(script)
     for strict in ("0", "1"):
         assert site.hook("gpu01", f"mode = observe\nNODEGATE_STRICT={strict}\n")[0] == 0
 
 
-def test_a_list_as_people_write_it_is_understood(site: Site) -> None:
+def test_a_list_as_people_write_it_is_understood(site):
     for value in ('"gpu*"', "'gpu*'", "gpu*,dgx*", "gpu*, dgx*", "dgx* gpu*", "dgx*|gpu*\r", "gpu?[0-9],dgx*"):
         assert site.hook("gpu01", f"NODEGATE_NODES={value}\n")[0] == 1, value
         assert site.hook("cpu01", f"NODEGATE_NODES={value}\n") == (0, ""), value
     assert site.hook("gpu01", "NODEGATE_STRICT=1\r\nNODEGATE_NODES=gpu*\r\n")[0] == 1
 
 
-def test_a_hostlist_is_understood(site: Site) -> None:
+def test_a_hostlist_is_understood(site):
     cases = {
         "gpu[01-16,20]": (["gpu01", "gpu09", "gpu16", "gpu20"], ["gpu1", "gpu17", "gpu001", "gpu20a", "cpu01"]),
         "gpu[1-16],dgx[1-3]": (["gpu1", "gpu16", "dgx2"], ["gpu01", "gpu17", "dgx4"]),
@@ -142,7 +142,7 @@ def test_a_hostlist_is_understood(site: Site) -> None:
         assert [site.hook(name, f"NODEGATE_NODES={value}") for name in others] == [(0, "")] * len(others), value
 
 
-def test_a_pattern_that_can_match_nothing_is_told(site: Site) -> None:
+def test_a_pattern_that_can_match_nothing_is_told(site):
     for value in ("gpu[01-16", "gpu[16-01]", "gpu[1-9999999]", "^gpu", "gpu.*", "gpu{1,2}", "gpu* # all", "!cpu*", ","):
         code, said = site.hook("gpu01", f"NODEGATE_NODES={value}\n")
         assert code == 0
@@ -151,18 +151,18 @@ def test_a_pattern_that_can_match_nothing_is_told(site: Site) -> None:
 
 
 @pytest.mark.parametrize("key", ["NODEGATE_NODES=cpu*", "NODEGATE_STRICT=1", "export NODEGATE_LIMIT_S=9"])
-def test_a_setting_is_given_once(site: Site, key: str) -> None:
+def test_a_setting_is_given_once(site, key):
     name = key.removeprefix("export ").partition("=")[0]
     assert site.hook("gpu01", f"{key}\n# again\n{key}\n") == site.told(3, f"{name} is set for the second time")
 
 
-def test_a_name_with_a_domain_is_named_with_it_or_without(site: Site) -> None:
+def test_a_name_with_a_domain_is_named_with_it_or_without(site):
     for value in ("gpu[01-04]", "gpu01", "gpu*.cluster.*", "gpu01.cluster.local"):
         assert site.hook("gpu01.cluster.local", f"NODEGATE_NODES={value}\n")[0] == 1, value
         assert site.hook("cpu01.cluster.local", f"NODEGATE_NODES={value}\n") == (0, ""), value
 
 
-def test_what_is_large_costs_no_job_its_time(site: Site) -> None:
+def test_what_is_large_costs_no_job_its_time(site):
     comment, hosts = "# a comment of some length\n", [f"a{number}[01-16]" for number in range(1000)]
     begun_s = time.monotonic()
     assert site.hook("gpu01", comment * 2400)[0] == 1
@@ -175,7 +175,7 @@ def test_what_is_large_costs_no_job_its_time(site: Site) -> None:
     assert time.monotonic() - begun_s < 20  # it took minutes
 
 
-def test_a_child_that_keeps_the_output_open_holds_nothing(site: Site) -> None:
+def test_a_child_that_keeps_the_output_open_holds_nothing(site):
     site.program(f"sleep 20 & {UNFIT}")
     begun_s = time.monotonic()
     assert site.hook("gpu01", "NODEGATE_LIMIT_S=15") == (1, "nodegate: unfit: nvidia module: not loaded\n")
@@ -183,7 +183,7 @@ def test_a_child_that_keeps_the_output_open_holds_nothing(site: Site) -> None:
 
 
 @HANGS
-def test_a_file_server_that_is_down_holds_no_job(site: Site) -> None:
+def test_a_file_server_that_is_down_holds_no_job(site):
     point = site.folder / "dead"
     point.mkdir()
     mounted = (sys.executable, HELPER, point)

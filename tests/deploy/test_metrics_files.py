@@ -25,22 +25,22 @@ NAMED = {"np_cnp_packets_sent_total": 11, "rp_cnp_packets_handled_total": 12, "r
          "out_of_sequence_packets_received_total": 18446744073709551615}  # fmt: skip
 
 
-def test_the_rules_are_written_from_the_tables_and_promtool_takes_them() -> None:
+def test_the_rules_are_written_from_the_tables_and_promtool_takes_them():
     file = DEPLOY / "nodegate-job.rules.yml"
     assert file.read_text("utf-8") == alert_rules.text()
-    told = {each["labels"]["nodegate_class"] for each in alert_rules.rules()}  # type: ignore[index]
+    told = {each["labels"]["nodegate_class"] for each in alert_rules.rules()}
     assert told == {each.value for each in Class} - {"healthy", "cannot-tell"}
     if shutil.which("promtool"):
         subprocess.run(["promtool", "check", "rules", file], check=True, capture_output=True)
 
 
-def _script(file: Path, sysfs: Path, url: str) -> subprocess.CompletedProcess[str]:
+def _script(file, sysfs, url):
     command = [sys.executable, str(SCRIPT), str(file), "--sys", str(sysfs), "--exporter", url]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
 
 
 @pytest.mark.skipif(shutil.which("prometheus-node-exporter") is None, reason="Debian's prometheus-node-exporter")
-def test_counters_reach_a_real_node_exporter_under_the_names_of_1_11(tmp_path: Path) -> None:
+def test_counters_reach_a_real_node_exporter_under_the_names_of_1_11(tmp_path):
     sysfs, textfiles = made_sys(tmp_path / "sys", COUNTERS), tmp_path / "textfiles"
     textfiles.mkdir()
     with node_exporter(sysfs, textfiles) as url:
@@ -61,13 +61,11 @@ def test_counters_reach_a_real_node_exporter_under_the_names_of_1_11(tmp_path: P
     ("1.5.0", True, 0), ("1.10.2", True, 0), ("1.11.0", False, 0), ("2.0.0", False, 0), ("", False, 1),
     ("not HTTP", False, 1),
 ])  # fmt: skip
-def test_what_node_exporter_reads_itself_is_not_written_twice(
-    tmp_path: Path, version: str, *, written: bool, code: int
-) -> None:
+def test_what_node_exporter_reads_itself_is_not_written_twice(tmp_path, version, *, written, code):
     """A stand-in tells another version: two sets of the same series would take all metrics of the node away."""
 
     class Exporter(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             if version == "not HTTP":
                 self.wfile.write(b"SSH-2.0-OpenSSH\r\n")
                 return
@@ -75,7 +73,7 @@ def test_what_node_exporter_reads_itself_is_not_written_twice(
             self.end_headers()
             self.wfile.write(f'node_exporter_build_info{{branch="x",version="{version}"}} 1\n'.encode())
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_):
             pass
 
     file = tmp_path / "rdma.prom"

@@ -3,8 +3,6 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from support import warm
@@ -20,23 +18,23 @@ BY_NODE = 'case "$SSH_CONNECTION" in *.{last}\\ *) {then};; *) {other};; esac'
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def fleet(tmp_path_factory):
     with Fleet(tmp_path_factory.mktemp("fleet"), 4, name="gpu") as running_fleet:
         yield running_fleet
 
 
 @pytest.fixture(scope="module")
-def hosts(fleet: Fleet) -> str:
+def hosts(fleet):
     file = fleet.folder / "hosts.yaml"
     file.write_text(fleet.inventory() + DEAD)
     return str(file)
 
 
-def ask(*arguments: str) -> subprocess.CompletedProcess[str]:
+def ask(*arguments):
     return warm.run([*EXEC, *arguments], capture_output=True, text=True, timeout=120, check=False)
 
 
-def by_node(last: int, then: str, other: str) -> str:
+def by_node(last, then, other):
     """A line for sh that does the one thing on one node, and the other on all others."""
     return BY_NODE.format(last=last, then=then, other=other)
 
@@ -63,19 +61,17 @@ RULE = "-" * 15
         ),
     ],
 )
-def test_equal_answers_are_one_group_the_biggest_first(
-    hosts: str, nodes: str, line: str, said: list[str], code: int
-) -> None:
+def test_equal_answers_are_one_group_the_biggest_first(hosts, nodes, line, said, code):
     done = ask("--inventory", hosts, "--nodes", nodes, "--", line)
     assert (done.stdout.splitlines()[:-2], done.returncode) == (said, code), done.stderr
 
 
-def test_several_words_are_no_line_for_a_shell(hosts: str) -> None:
+def test_several_words_are_no_line_for_a_shell(hosts):
     done = ask("--inventory", hosts, "--nodes", "gpu1", "--", "printf", "%s|", "a b", "$HOME", "--", "-x")
     assert done.stdout.splitlines()[3] == "  a b|$HOME|--|-x|"
 
 
-def test_nodes_that_do_not_answer_are_groups_with_the_reason(hosts: str) -> None:
+def test_nodes_that_do_not_answer_are_groups_with_the_reason(hosts):
     done = ask("--inventory", hosts, "--limit", "3s", "--", by_node(2, "sleep 60", "uname"))
     heads = [line for line in done.stdout.splitlines() if "): " in line]
     assert heads[0] == "gpu[1,3-4] (3): exit 0"
@@ -98,14 +94,14 @@ def test_nodes_that_do_not_answer_are_groups_with_the_reason(hosts: str) -> None
         (("--job", "1; rm -rf /", "--", "true"), "not the number of a job"),
     ],
 )
-def test_wrong_use_and_nobody_reached_are_2(hosts: str, arguments: tuple[str, ...], said: str) -> None:
+def test_wrong_use_and_nobody_reached_are_2(hosts, arguments, said):
     done = ask("--inventory", hosts, *arguments)
     assert done.returncode == 2
     assert said in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_output_is_cut_and_says_so(hosts: str) -> None:
+def test_output_is_cut_and_says_so(hosts):
     done = ask("--inventory", hosts, "--nodes", "gpu1", "--output-kib", "2", "--json", "--", "seq 100000")
     (group,) = read_output(done.stdout)["groups"]
     assert (len(group["stdout"]), group["is_cut"], group["exit_code"]) == (2048, True, 0)
@@ -113,7 +109,7 @@ def test_output_is_cut_and_says_so(hosts: str) -> None:
     assert "\n[cut: more than 2 KiB; only the first are kept]\n" in shown
 
 
-def test_json_is_one_object(hosts: str) -> None:
+def test_json_is_one_object(hosts):
     done = ask("--inventory", hosts, "--nodes", "gpu[1-2]", "--json", "--", "echo", "\u4e2d")
     found = read_output(done.stdout)
     assert (found["schema"], found["command"], found["exit_code"]) == ("nodegate.exec/1", ["echo", "\u4e2d"], 0)
@@ -122,7 +118,7 @@ def test_json_is_one_object(hosts: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_nothing_is_left_on_a_node_when_we_are_ended(hosts: str, number: signal.Signals) -> None:
+def test_nothing_is_left_on_a_node_when_we_are_ended(hosts, number):
     seconds = odd_seconds()
     command = [*EXEC, "--inventory", hosts, "--nodes", "gpu[1-4]", "--", "sh", "-c", f"sleep {seconds} & wait"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as asking:
@@ -132,7 +128,7 @@ def test_nothing_is_left_on_a_node_when_we_are_ended(hosts: str, number: signal.
         assert asking.wait(30) != 0
 
 
-def test_a_held_node_is_asked_too_and_no_lock_is_left(fleet: Fleet, hosts: str) -> None:
+def test_a_held_node_is_asked_too_and_no_lock_is_left(fleet, hosts):
     locks = sorted(fleet.folder.glob("*.lock"))
     assert ask("--inventory", hosts, "--nodes", "gpu1", "--", "true").returncode == 0
     assert sorted(fleet.folder.glob("*.lock")) == locks
@@ -156,17 +152,7 @@ printf '{rows}'
         ("12", r"12|RUNNING|gpu[2-\n", (), "gpu[2-", 2),
     ],
 )
-def test_the_nodes_of_a_job_are_asked_of_slurm(
-    hosts: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    job: str,
-    rows: str,
-    arguments: tuple[str, ...],
-    said: str,
-    code: int,
-) -> None:
+def test_the_nodes_of_a_job_are_asked_of_slurm(hosts, tmp_path, monkeypatch, *, job, rows, arguments, said, code):
     squeue = tmp_path / "squeue"
     squeue.write_text(SQUEUE.format(job=job, rows=rows))
     squeue.chmod(0o755)
@@ -176,7 +162,7 @@ def test_the_nodes_of_a_job_are_asked_of_slurm(
     assert done.returncode == code
 
 
-def test_without_an_inventory_nodes_are_reached_by_their_names(fleet: Fleet, tmp_path: Path) -> None:
+def test_without_an_inventory_nodes_are_reached_by_their_names(fleet, tmp_path):
     first = fleet.nodes[0].connection
     config = tmp_path / "config"
     config.write_text(

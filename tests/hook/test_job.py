@@ -1,14 +1,12 @@
 """What a prolog may conclude from Slurm's words on the job: whole nodes only where no other job can be on a GPU."""
 
-from pathlib import Path
-
 import pytest
 
 from nodegate.hook.hooks import gets_every_gpu, may_open_port
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Path:
+def node(tmp_path):
     (tmp_path / "dev").mkdir()
     for name in (*(f"nvidia{number}" for number in range(4)), "nvidiactl", "nvidia-uvm"):
         (tmp_path / "dev" / name).touch()
@@ -29,16 +27,16 @@ def node(tmp_path: Path) -> Path:
         ({"SLURM_JOB_GPUS": "0,1,2,3", "SLURM_SHARDS_ON_NODE": "8"}, False),
     ],
 )
-def test_all_gpus_are_the_jobs_where_it_has_each_whole(node: Path, environ: dict[str, str], *, every: bool) -> None:
+def test_all_gpus_are_the_jobs_where_it_has_each_whole(node, environ, *, every):
     assert gets_every_gpu(environ, node) is every
 
 
-def test_parts_of_gpus_are_not_gpus(node: Path) -> None:
+def test_parts_of_gpus_are_not_gpus(node):
     (node / "proc/driver/nvidia/capabilities/gpu0/mig/gi1").mkdir(parents=True)
     assert not gets_every_gpu({"SLURM_JOB_GPUS": "0,1,2,3"}, node)
 
 
-def test_a_node_without_gpus_has_none_to_give(tmp_path: Path) -> None:
+def test_a_node_without_gpus_has_none_to_give(tmp_path):
     assert not gets_every_gpu({"SLURM_JOB_GPUS": ""}, tmp_path)
 
 
@@ -46,6 +44,6 @@ def test_a_node_without_gpus_has_none_to_give(tmp_path: Path) -> None:
     ("nodes", "may"),
     [("gpu-[2-3]", True), ("gpu-2", True), ("gpu-[1-3]", False), ("gpu-3,gpu-2", False), ("", True), ("gpu-[", True)],
 )
-def test_the_port_is_the_first_nodes(nodes: str, *, may: bool) -> None:
+def test_the_port_is_the_first_nodes(nodes, *, may):
     assert may_open_port({"SLURM_JOB_NODELIST": nodes}, "gpu-2") is may
     assert may_open_port({}, "gpu-2")

@@ -1,7 +1,6 @@
 """The gate: which boards may carry work, and who writes that down."""
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -44,9 +43,7 @@ TEXT = passed.text_of("run", 1.8e9, BOARDS)
         (TEXT + " " * (64 << 10), BOARDS, Exit.UNKNOWN, "damaged"),
     ],
 )
-def test_which_boards_may_carry_work(
-    tmp_path: Path, text: str | None, now: dict[str, str], exit_code: Exit | None, words: str
-) -> None:
+def test_which_boards_may_carry_work(tmp_path, text, now, exit_code, words):
     file = tmp_path / passed.FILE
     if text is not None:
         file.write_text(text)
@@ -55,7 +52,7 @@ def test_which_boards_may_carry_work(
     assert words in (said[1] if said else "")
 
 
-def test_a_file_that_others_can_write_says_nothing(tmp_path: Path) -> None:
+def test_a_file_that_others_can_write_says_nothing(tmp_path):
     file = tmp_path / passed.FILE
     file.write_text(TEXT)
     file.chmod(0o666)
@@ -64,7 +61,7 @@ def test_a_file_that_others_can_write_says_nothing(tmp_path: Path) -> None:
     assert (said[0], "others" in said[1] or "other users" in said[1]) == (Exit.UNKNOWN, True)
 
 
-def test_a_verdict_of_before_does_not_open_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verdict_of_before_does_not_open_the_gate(tmp_path, monkeypatch):
     file = tmp_path / passed.FILE
     file.write_text(TEXT)
     monkeypatch.setattr(current_verdict, "demands_here", lambda _: None)
@@ -88,15 +85,7 @@ def test_a_verdict_of_before_does_not_open_the_gate(tmp_path: Path, monkeypatch:
         (Profile.TROUBLESHOOT, NodeVerdict.ACCEPTED, True, False),
     ],
 )
-def test_an_accepting_run_writes_it_where_the_node_asks(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    profile: Profile,
-    verdict: NodeVerdict,
-    *,
-    gate: bool,
-    is_written: bool,
-) -> None:
+def test_an_accepting_run_writes_it_where_the_node_asks(tmp_path, monkeypatch, profile, verdict, *, gate, is_written):
     folder = tmp_path / "state"
     monkeypatch.setattr(mark_passed, "_WRITE", mark_passed._WRITE.replace("/var/lib/nodegate", str(folder)))
     summary = SimpleNamespace(gate=gate, placed=tuple(Placed(*each) for each in BOARDS.items()))

@@ -21,12 +21,12 @@ from nodegate.run.bootcheck import outcome_of
         ("unfit: " + "x" * 200, "nodegate: " + "x" * 117 + "..."),
     ],
 )
-def test_a_reason(line: str, told: str) -> None:
+def test_a_reason(line, told):
     assert reason(line) == told
 
 
 @given(st.text())
-def test_whatever_a_node_says_it_is_one_clean_line(line: str) -> None:
+def test_whatever_a_node_says_it_is_one_clean_line(line):
     told = reason(line)
     assert told.startswith("nodegate: ")
     assert len(told) <= 130
@@ -35,7 +35,7 @@ def test_whatever_a_node_says_it_is_one_clean_line(line: str) -> None:
     assert not set("\"'$`;|&<>[]\\=") & set(told)
 
 
-def test_the_part_of_the_worst_cause_comes_first() -> None:
+def test_the_part_of_the_worst_cause_comes_first():
     """Also where a milder finding stands before it in the records."""
     drift = record("software.driver", finding("fail", part.software("driver"), "is 550.90.07, not 550.127.08"))
     lost = record("gpu.lost", finding("fail", part.gpu(3, serial="1650003000003"), "does not respond on PCIe"))

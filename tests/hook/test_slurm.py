@@ -1,7 +1,5 @@
 """What scontrol says, as Slurm 22.05 wrote it, and what is never handed to it."""
 
-from pathlib import Path
-
 import pytest
 
 from nodegate.hook import slurm
@@ -23,7 +21,7 @@ NodeName=gpu-2 Arch=x86_64 CoresPerSocket=1
 SIGNED = "   Reason={reason} [root@2026-11-21T17:47:01]\n"
 
 
-def shown(state: str, reason: str = "") -> slurm.Node:
+def shown(state, reason=""):
     return slurm.parse(SHOWN.format(state=state) + (SIGNED.format(reason=reason) if reason else ""))
 
 
@@ -45,12 +43,12 @@ def shown(state: str, reason: str = "") -> slurm.Node:
         ("IDLE+POWERING_UP", False, "POWERING_UP"),
     ],
 )
-def test_a_state(state: str, is_drained: bool, not_in_service: str) -> None:
+def test_a_state(state, is_drained, not_in_service):
     node = shown(state)
     assert (node.is_drained, node.not_in_service) == (is_drained, not_in_service)
 
 
-def test_a_reason_is_read_without_slurms_signature() -> None:
+def test_a_reason_is_read_without_slurms_signature():
     node = shown("IDLE+DRAIN", "maintenance by ops [rack 4]")
     assert (node.reason, node.is_ours) == ("maintenance by ops [rack 4]", False)
     assert shown("IDLE+DRAIN", "nodegate: GPU 3: lost").is_ours
@@ -59,19 +57,19 @@ def test_a_reason_is_read_without_slurms_signature() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "Node gpu-9 not found\n", "State=\n"])
-def test_an_answer_without_a_state_is_none(text: str) -> None:
+def test_an_answer_without_a_state_is_none(text):
     with pytest.raises(NoAnswer, match="printed no state"):
         slurm.parse(text)
 
 
-def scontrol(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+def scontrol(folder, monkeypatch, script):
     program = folder / "scontrol"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(folder))
 
 
-def test_a_drain_is_one_call_for_one_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drain_is_one_call_for_one_node(tmp_path, monkeypatch):
     scontrol(tmp_path, monkeypatch, f'printf "%s\\n" "$@" >{tmp_path}/asked')
     slurm.drain("gpu-2", "nodegate: GPU 3 (0000:43:00.0): lost")
     asked = (tmp_path / "asked").read_text().splitlines()
@@ -79,7 +77,7 @@ def test_a_drain_is_one_call_for_one_node(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("name", ["gpu[1-128]", "gpu1,gpu2", "", "ALL nodes", "-a", "gpu1\ngpu2"])
-def test_more_than_one_node_is_never_named(name: str) -> None:
+def test_more_than_one_node_is_never_named(name):
     with pytest.raises(NoAnswer, match="is not a valid node name"):
         slurm.drain(name, "nodegate: x")
 
@@ -92,16 +90,14 @@ def test_more_than_one_node_is_never_named(name: str) -> None:
         ("kill -9 $$", "exit code -9"),
     ],
 )
-def test_a_controller_that_does_not_answer_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, words: str
-) -> None:
+def test_a_controller_that_does_not_answer_is_not_waited_for(tmp_path, monkeypatch, script, words):
     monkeypatch.setattr(slurm, "LIMIT_S", 0.2 if "sleep" in script else 30)
     scontrol(tmp_path, monkeypatch, f"PATH=/usr/bin:/bin; exec sh -c '{script.replace(chr(39), chr(34))}'")
     with pytest.raises(NoAnswer, match=words):
         slurm.node("gpu-2")
 
 
-def test_a_node_without_scontrol_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_without_scontrol_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(programs, "USUAL", "")
     with pytest.raises(NoAnswer, match="scontrol is not installed on this node"):

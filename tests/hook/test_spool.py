@@ -4,8 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -33,11 +31,11 @@ BUSY = HookResult(0, "busy: another run", answer=Answer(Exit.BUSY, "busy: anothe
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
 
 
-def lines(folder: Path) -> list[dict[str, object]]:
+def lines(folder):
     return [json.loads(line) for line in (folder / spool.FILE).read_text().splitlines()]
 
 
-def test_each_verdict_is_a_line_with_all_that_a_run_asks_for(tmp_path: Path) -> None:
+def test_each_verdict_is_a_line_with_all_that_a_run_asks_for(tmp_path):
     folder = tmp_path / "state"
     before = os.umask(0o077)
     try:
@@ -47,13 +45,13 @@ def test_each_verdict_is_a_line_with_all_that_a_run_asks_for(tmp_path: Path) -> 
         os.umask(before)
     one, two = lines(folder)
     assert (folder / spool.FILE).stat().st_mode & 0o777 == 0o644
-    assert two["sequence"] == one["sequence"] + 1  # type: ignore[operator]
+    assert two["sequence"] == one["sequence"] + 1
     assert one.keys() == {*hooks._FIELDS, "epoch_s", "sequence", "exit", "causes"}
     assert (one["hook"], one["answer"], one["exit"]) == ("slurm-prolog", "unfit", 1)
     assert (one["causes"], one["demands"], one["done"]) == (list(LOST.causes), LOST.demands, "drained")
 
 
-def test_it_never_grows_over_its_size_and_counts_what_it_dropped(tmp_path: Path) -> None:
+def test_it_never_grows_over_its_size_and_counts_what_it_dropped(tmp_path):
     for _ in range(3):
         spool.note(tmp_path, "slurm-prolog", UNFIT)
     file = tmp_path / spool.FILE
@@ -73,7 +71,7 @@ def test_it_never_grows_over_its_size_and_counts_what_it_dropped(tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == [spool.FILE]
 
 
-def test_no_number_is_used_twice_in_a_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_number_is_used_twice_in_a_boot(tmp_path, monkeypatch):
     monkeypatch.setattr(spool, "now_s", lambda: 100.0)
     spool.note(tmp_path, "slurm-prolog", FIT)
     with (tmp_path / spool.FILE).open("ab") as file:
@@ -85,7 +83,7 @@ def test_no_number_is_used_twice_in_a_boot(tmp_path: Path, monkeypatch: pytest.M
     assert lines(tmp_path)[0]["sequence"] == 200
 
 
-def test_hooks_that_end_at_once_lose_no_line(tmp_path: Path) -> None:
+def test_hooks_that_end_at_once_lose_no_line(tmp_path):
     code = (
         "import sys; from pathlib import Path; from nodegate.hook import spool; from nodegate.hook.hooks import *\n"
         f"for _ in range(40): spool.note(Path({str(tmp_path)!r}), 'slurm-epilog', HookResult(0, 'fit: x'))"
@@ -95,7 +93,7 @@ def test_hooks_that_end_at_once_lose_no_line(tmp_path: Path) -> None:
     assert len({each["sequence"] for each in lines(tmp_path)}) == 120
 
 
-def full(folder: Path) -> None:
+def full(folder):
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=755", "tmpfs", folder], check=True)
     spool.note(folder, "slurm-prolog", FIT)
     with (folder / spool.FILE).open("ab") as file:
@@ -104,12 +102,12 @@ def full(folder: Path) -> None:
     (folder / "other").write_bytes(b"x" * (room.f_bavail * room.f_bsize))
 
 
-def read_only(folder: Path) -> None:
+def read_only(folder):
     subprocess.run(["mount", "-t", "tmpfs", "-o", "ro,mode=755", "tmpfs", folder], check=True)
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> Iterator[Path]:
+def state(tmp_path):
     folder = tmp_path / "state"
     folder.mkdir()
     yield folder
@@ -130,9 +128,7 @@ def state(tmp_path: Path) -> Iterator[Path]:
     ],
     ids=["full", "read-only", "no-folder", "others-write", "fifo", "link", "others-write-it"],
 )
-def test_a_spool_that_cannot_be_written_changes_no_exit(
-    state: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Path], object]
-) -> None:
+def test_a_spool_that_cannot_be_written_changes_no_exit(state, monkeypatch, spoil):
     spoil(state)
     held = (state / spool.FILE).stat().st_size if (state / spool.FILE).is_file() else 0
     monkeypatch.setattr(current_verdict, "answer", lambda *_, **__: LOST)
@@ -147,14 +143,14 @@ def test_a_spool_that_cannot_be_written_changes_no_exit(
         assert (state / spool.FILE).stat().st_size == held
 
 
-def facts_of(tree: Path, folder: Path) -> NodeFacts:
+def facts_of(tree, folder):
     there = tree / "var/lib/nodegate"
     there.mkdir(parents=True, exist_ok=True)
     (there / spool.FILE).write_bytes((folder / spool.FILE).read_bytes())
     return NodeFacts(decode(run_probe(sections=["hooks"], root=tree).raw))
 
 
-def test_a_run_collects_each_verdict_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_collects_each_verdict_once(tmp_path, capsys):
     record, keys = FleetRecord(tmp_path / "reports" / "fleet.sqlite"), Keys("gpu01", placed(chassis="C0001"))
     asked = "select kind, node, part, text from events order by kind, id"
     for run, results in enumerate([[FIT, BUSY, FIT, UNFIT, BUSY, UNFIT], [UNFIT, FIT, BUSY, FIT], []]):
@@ -189,15 +185,13 @@ def test_a_run_collects_each_verdict_once(tmp_path: Path, capsys: pytest.Capture
         ([(100, 90, 0, 2), (200, 90, 0, 2)], [("hook_unread", "2")]),
     ],
 )
-def test_what_no_run_has_or_can_read_is_told_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], runs: list[tuple[int, ...]], told: list[tuple[str, str]]
-) -> None:
+def test_what_no_run_has_or_can_read_is_told_once(tmp_path, capsys, runs, told):
     record, keys = FleetRecord(tmp_path / "fleet.sqlite"), Keys("gpu01")
     for at_s, oldest_s, dropped, unread in runs:
         lines_of = [json.dumps({"schema": hooks.SCHEMA, "dropped": dropped}), *["?"] * unread]
         spooled = "\n".join([*lines_of, json.dumps({**GOOD, "epoch_s": oldest_s})])
         facts = SimpleNamespace(hooks=hooks.parse({"spool": spooled}), host=SimpleNamespace(clock_epoch_s=at_s))
-        found = list(hook_events(facts, keys))  # type: ignore[arg-type]
+        found = list(hook_events(facts, keys))
         keep_run(record, f"run {at_s}", float(at_s), {"gpu01": []}, events=found)
     with database.reading(record.file) as base:
         asked = "select kind, text from events where kind in ('hook_dropped', 'hook_unread')"
@@ -224,13 +218,13 @@ GOOD |= {"line": "fit: x", "done": "", "causes": [], "demands": ""}
         *("[]", "null", "[" * 9000, "\x1b[31m", "\u2028"),
     ],
 )
-def test_a_line_that_is_no_verdict_is_counted_and_not_believed(line: str) -> None:
+def test_a_line_that_is_no_verdict_is_counted_and_not_believed(line):
     found = hooks.parse({"spool": f"{line}\n{json.dumps(GOOD)}\n", "gate": False})
     assert not isinstance(found.verdicts, hooks.Unknown)
     assert (len(found.verdicts), found.unread > 0) == (1, True)
 
 
-def test_a_spool_that_others_can_write_is_not_read(tmp_path: Path) -> None:
+def test_a_spool_that_others_can_write_is_not_read(tmp_path):
     folder = tmp_path / "var/lib/nodegate"
     spool_of = folder / spool.FILE
     folder.mkdir(parents=True)
@@ -246,7 +240,7 @@ def test_a_spool_that_others_can_write_is_not_read(tmp_path: Path) -> None:
     ("conf", "gate"),
     [("gate = on\n", True), ("export NODEGATE_GATE='on'\r\nmode=observe", True), ("# gate = on\ngate = off\n", False)],
 )
-def test_whether_the_gate_is_asked_for(tmp_path: Path, conf: str, gate: bool) -> None:
+def test_whether_the_gate_is_asked_for(tmp_path, conf, gate):
     (tmp_path / "etc/nodegate").mkdir(parents=True)
     (tmp_path / "etc/nodegate/hooks.conf").write_text(conf)
     assert hooks.parse(run_probe(sections=["hooks"], root=tmp_path).data("hooks")).gate is gate

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -16,16 +15,16 @@ FIT = Answer(Exit.FIT, "fit: 77 checks passed")
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     keep(tmp_path / "run/verdict.json", "limits", FIT, now_s())
     return tmp_path / "run/verdict.json"
 
 
-def read(file: Path) -> Answer | None:
+def read(file):
     return kept(file, "limits", now_s() - 60)
 
 
-def test_it_comes_back_with_its_age(file: Path) -> None:
+def test_it_comes_back_with_its_age(file):
     found = read(file)
     assert found is not None
     assert (found.exit, found.line) == (FIT.exit, FIT.line)
@@ -33,12 +32,12 @@ def test_it_comes_back_with_its_age(file: Path) -> None:
     assert found.shown() == f"fit: 77 checks passed (checked {found.age_s:.0f} s ago)"
 
 
-def test_it_is_written_for_all_to_read_and_for_us_to_write(file: Path) -> None:
+def test_it_is_written_for_all_to_read_and_for_us_to_write(file):
     assert file.stat().st_mode & 0o777 == 0o644
     assert [path.name for path in file.parent.iterdir()] == ["verdict.json"]
 
 
-def test_an_old_one_and_one_by_other_limits_do_not_count(file: Path) -> None:
+def test_an_old_one_and_one_by_other_limits_do_not_count(file):
     assert kept(file, "limits", now_s()) is None
     assert kept(file, "other limits", 0.0) is None
 
@@ -56,7 +55,7 @@ def test_an_old_one_and_one_by_other_limits_do_not_count(file: Path) -> None:
     ],
     ids=str,
 )
-def test_one_that_says_something_else_does_not_count(file: Path, key: str, value: object) -> None:
+def test_one_that_says_something_else_does_not_count(file, key, value):
     said = json.loads(file.read_text())
     file.write_text(json.dumps({**said, key: value}))
     assert read(file) is None
@@ -78,6 +77,6 @@ def test_one_that_says_something_else_does_not_count(file: Path, key: str, value
         lambda file: shutil.rmtree(file.parent),
     ],
 )
-def test_one_that_is_damaged_or_could_be_of_others_does_not_count(file: Path, spoil: Callable[[Path], object]) -> None:
+def test_one_that_is_damaged_or_could_be_of_others_does_not_count(file, spoil):
     spoil(file)
     assert read(file) is None

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +31,7 @@ def test_mine(host, verdicts):
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Path:
+def site(tmp_path):
     machines = [Machine.hgx_h100(f"gpu{number}", number) for number in range(1, 5)]
     stray_process(machines[3])
     write_fleet(tmp_path, machines)
@@ -40,18 +39,18 @@ def site(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def waiting(site: Path) -> Path:
+def waiting(site):
     """A site whose runs do not end before there is a file `go`."""
     (site / "checks").mkdir()
     (site / "checks" / "test_site.py").write_text(WAITS)
     return site
 
 
-def command(*arguments: str) -> list[str]:
+def command(*arguments):
     return [sys.executable, "-m", "nodegate.cli", "nightly", "--inventory", "hosts.yaml", *arguments]
 
 
-def night(site: Path, *arguments: str) -> tuple[int, str]:
+def night(site, *arguments):
     done = subprocess.run(
         command(*arguments),
         cwd=site,
@@ -66,7 +65,7 @@ def night(site: Path, *arguments: str) -> tuple[int, str]:
 
 
 @contextmanager
-def going(site: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+def going(site, *arguments):
     """A night that has come to its first check."""
     (site / "go").unlink(missing_ok=True)
     with subprocess.Popen(command(*arguments), cwd=site, stdout=subprocess.PIPE, text=True) as started:
@@ -74,41 +73,41 @@ def going(site: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
         yield started
 
 
-def folders(site: Path) -> list[Path]:
+def folders(site):
     return sorted(site.glob("reports/*-nightly*"))
 
 
-def nodes_of(folder: Path) -> list[str]:
+def nodes_of(folder):
     return sorted(each["name"] for each in json.loads((folder / "run.json").read_text())["nodes"])
 
 
-def test_all_idle_nodes_accepted_is_0_and_who_is_busy_is_counted(site: Path) -> None:
+def test_all_idle_nodes_accepted_is_0_and_who_is_busy_is_counted(site):
     code, said = night(site)
     assert code == 0, said
     assert "3 of 3 nodes accepted; 1 busy: reports/" in said
     assert (site / "reports/latest").resolve() == folders(site)[0].resolve()
 
 
-def test_a_bad_node_is_1(site: Path) -> None:
+def test_a_bad_node_is_1(site):
     record = site / "recordings/gpu1/facts.json"
     record.write_text(record.read_text().replace('"current_link_width": "16"', '"current_link_width": "8"'))
     code, said = night(site)
     assert (code, "2 of 3 nodes accepted" in said) == (1, True), said
 
 
-def test_nodes_come_in_their_turn_round_after_round(site: Path) -> None:
+def test_nodes_come_in_their_turn_round_after_round(site):
     assert night(site, "--nodes", "gpu2")[0] == 0
     code, said = night(site, "--most-nodes", "2")
     assert code == 0, said
     assert [nodes_of(each) for each in folders(site)[1:]] == [["gpu1", "gpu3"], ["gpu2", "gpu4"]]
 
 
-def test_nobody_judged_is_not_a_good_night(site: Path) -> None:
+def test_nobody_judged_is_not_a_good_night(site):
     code, said = night(site, "--nodes", "gpu4")
     assert (code, "no node was judged" in said) == (2, True), said
 
 
-def test_two_nights_at_once(waiting: Path) -> None:
+def test_two_nights_at_once(waiting):
     with going(waiting) as first:
         code, said = night(waiting)
         assert (code, said) == (75, f"another night runs (process {first.pid})\n")
@@ -117,7 +116,7 @@ def test_two_nights_at_once(waiting: Path) -> None:
     assert night(waiting)[0] == 0
 
 
-def test_a_night_whose_time_is_over_says_so_and_keeps_what_it_judged(waiting: Path) -> None:
+def test_a_night_whose_time_is_over_says_so_and_keeps_what_it_judged(waiting):
     code, said = night(waiting, "--within", "6s", "--most-nodes", "2")
     assert code == 2, said
     assert "cut short: its time was over" in said
@@ -126,7 +125,7 @@ def test_a_night_whose_time_is_over_says_so_and_keeps_what_it_judged(waiting: Pa
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_a_night_that_is_asked_to_end_ends_its_run_in_good_order(waiting: Path, how: signal.Signals) -> None:
+def test_a_night_that_is_asked_to_end_ends_its_run_in_good_order(waiting, how):
     with going(waiting) as night_of:
         night_of.send_signal(how)
         said = night_of.communicate(timeout=60)[0]
@@ -134,14 +133,14 @@ def test_a_night_that_is_asked_to_end_ends_its_run_in_good_order(waiting: Path, 
     assert (folders(waiting)[0] / "report.json").is_file()
 
 
-def kill(night_of: "subprocess.Popen[str]") -> None:
+def kill(night_of):
     """The night and its run, as a machine that loses power."""
     children = Path(f"/proc/{night_of.pid}/task/{night_of.pid}/children").read_text().split()
     for pid in (night_of.pid, *map(int, children)):
         os.kill(pid, signal.SIGKILL)
 
 
-def test_a_night_that_was_killed_goes_on_with_its_own_run(waiting: Path) -> None:
+def test_a_night_that_was_killed_goes_on_with_its_own_run(waiting):
     with going(waiting) as killed:
         kill(killed)
     (waiting / "go").touch()
@@ -151,7 +150,7 @@ def test_a_night_that_was_killed_goes_on_with_its_own_run(waiting: Path) -> None
     assert len(folders(waiting)) == 1
 
 
-def test_a_night_that_was_killed_after_its_run_tests_no_node_twice(site: Path) -> None:
+def test_a_night_that_was_killed_after_its_run_tests_no_node_twice(site):
     assert night(site, "--most-nodes", "2", "--within", "1h")[0] == 0
     first, second = folders(site)
     killed = str(second.relative_to(site))
@@ -161,7 +160,7 @@ def test_a_night_that_was_killed_after_its_run_tests_no_node_twice(site: Path) -
     assert f"accepted; 1 busy: {killed}/report.html" in said
 
 
-def test_a_night_that_was_killed_and_is_over_is_told_once(waiting: Path) -> None:
+def test_a_night_that_was_killed_and_is_over_is_told_once(waiting):
     with going(waiting, "--within", "60s") as killed:
         kill(killed)
     (waiting / "go").touch()
@@ -174,7 +173,7 @@ def test_a_night_that_was_killed_and_is_over_is_told_once(waiting: Path) -> None
     assert "cut short" not in night(waiting)[1]
 
 
-def test_a_run_that_outlives_its_killed_night_keeps_the_next_one_away(waiting: Path) -> None:
+def test_a_run_that_outlives_its_killed_night_keeps_the_next_one_away(waiting):
     with going(waiting) as killed:
         killed.kill()
         killed.wait()
@@ -184,7 +183,7 @@ def test_a_run_that_outlives_its_killed_night_keeps_the_next_one_away(waiting: P
     assert wait_for_code(lambda: night(waiting)[0], {0}) == 0
 
 
-def wait_for_code(ask: Callable[[], int], wanted: set[int]) -> int:
+def wait_for_code(ask, wanted):
     end = time.monotonic() + 30
     while (code := ask()) not in wanted and time.monotonic() < end:
         time.sleep(0.5)
@@ -194,7 +193,7 @@ def wait_for_code(ask: Callable[[], int], wanted: set[int]) -> int:
 @pytest.mark.parametrize(
     ("inventory", "words"), [("nowhere.yaml", "nowhere.yaml"), ("-", "a night has no standard input")]
 )
-def test_a_night_that_cannot_be_done_is_2_and_told(site: Path, inventory: str, words: str) -> None:
+def test_a_night_that_cannot_be_done_is_2_and_told(site, inventory, words):
     notice = f"program:/bin/sh -c 'cat >>{site}/told'"
     done = subprocess.run(
         [sys.executable, "-m", "nodegate.cli", "nightly", "--inventory", inventory, "--notice", notice],
@@ -204,7 +203,7 @@ def test_a_night_that_cannot_be_done_is_2_and_told(site: Path, inventory: str, w
     assert words in (site / "told").read_text()
 
 
-def test_a_full_disk_is_2_and_told(site: Path) -> None:
+def test_a_full_disk_is_2_and_told(site):
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")
     (site / "reports").mkdir()
@@ -220,7 +219,7 @@ def test_a_full_disk_is_2_and_told(site: Path) -> None:
     assert "No space left on device" in (site / "told").read_text()
 
 
-def test_old_nights_go_and_acceptances_and_the_newest_run_stay(site: Path) -> None:
+def test_old_nights_go_and_acceptances_and_the_newest_run_stay(site):
     for _ in range(2):
         assert night(site, "--nodes", "gpu1")[0] == 0
     delivery = [

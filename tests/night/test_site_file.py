@@ -1,7 +1,5 @@
 """site.yaml is read strictly, and what the command line has wins over it."""
 
-from pathlib import Path
-
 import pytest
 
 from nodegate.cli import main
@@ -18,7 +16,7 @@ record: {file: fleet.sqlite, keep: 30d}
 """
 
 
-def asked(*arguments: str) -> NightSettings:
+def asked(*arguments):
     import argparse
 
     parser = argparse.ArgumentParser()
@@ -26,14 +24,14 @@ def asked(*arguments: str) -> NightSettings:
     return settings(parser.parse_args(arguments))
 
 
-def write(folder: Path, text: str) -> Path:
+def write(folder, text):
     (folder / "hosts.yaml").write_text("all: {hosts: {gpu1: }}\n")
     file = folder / "site.yaml"
     file.write_text(text)
     return file
 
 
-def test_a_site_file_sets_the_whole_night(tmp_path: Path) -> None:
+def test_a_site_file_sets_the_whole_night(tmp_path):
     found = asked("--site", str(write(tmp_path, WHOLE)))
     assert found == NightSettings(
         inventory=(str(tmp_path / "hosts.yaml"),),
@@ -50,7 +48,7 @@ def test_a_site_file_sets_the_whole_night(tmp_path: Path) -> None:
     )
 
 
-def test_the_command_line_wins(tmp_path: Path) -> None:
+def test_the_command_line_wins(tmp_path):
     site = str(write(tmp_path, WHOLE))
     given = ["--within", "10m", "--every", "1d", "--keep", "60d", "--most-nodes", "1", "--notice", "program:/bin/true"]
     found = asked("--site", site, "--inventory", "gpu9,", *given, "--lang", "en", "--", "--passive")
@@ -63,7 +61,7 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
     )
 
 
-def test_the_file_beside_the_inventory_is_read_without_being_named(tmp_path: Path) -> None:
+def test_the_file_beside_the_inventory_is_read_without_being_named(tmp_path):
     write(tmp_path, "night: {within: 30m}\n")
     assert asked("--inventory", str(tmp_path / "hosts.yaml")).within_s == 1800.0
     assert asked("--inventory", "gpu1,").within_s == 7200.0
@@ -90,7 +88,7 @@ def test_the_file_beside_the_inventory_is_read_without_being_named(tmp_path: Pat
         ("night: {}\nnight: {}", 2, "occurs twice"),
     ],
 )
-def test_a_slip_is_one_line_with_its_place(tmp_path: Path, text: str, line: int, said: str) -> None:
+def test_a_slip_is_one_line_with_its_place(tmp_path, text, line, said):
     file = write(tmp_path, text)
     with pytest.raises(UsageError) as wrong:
         read(file)
@@ -107,9 +105,7 @@ def test_a_slip_is_one_line_with_its_place(tmp_path: Path, text: str, line: int,
         (["--inventory", "gpu1,", "--site", "nowhere.yaml"], "nowhere.yaml"),
     ],
 )
-def test_a_wrong_use_is_2(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_use_is_2(arguments, said, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["nightly", *arguments]) == 2
     assert said in capsys.readouterr().err

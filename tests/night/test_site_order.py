@@ -1,7 +1,5 @@
 """The order of a site file is `nodegate_expect` of the nodes of its groups, and contradicts nothing."""
 
-from pathlib import Path
-
 import pytest
 
 from nodegate.cli import main
@@ -67,20 +65,20 @@ def test_what_contradicts_or_is_not_known_is_refused_with_its_place(nodes, order
     assert said.format(hosts=tmp_path / "hosts.yaml", site=tmp_path / "site.yaml") in refused.value.message
 
 
-def test_the_demands_of_a_node_have_it(tmp_path: Path, capsys, nodes):
+def test_the_demands_of_a_node_have_it(tmp_path, capsys, nodes):
     nodes("  h100: {gpus: 8, nics: 9}\n")
     assert main(["demands", "gpu1", "--inventory", str(tmp_path / "hosts.yaml")]) == 0
     assert '"nics": 9' in capsys.readouterr().out
 
 
-def test_a_baseline_of_that_name_is_no_site_file(tmp_path: Path):
+def test_a_baseline_of_that_name_is_no_site_file(tmp_path):
     (tmp_path / "hosts.yaml").write_text(HOSTS)
     file = tmp_path / "site.yaml"
     file.write_text("platform: hgx-h100-8\nlimits:\n  gpu.power_limit_w: {value: 690, unit: W, source: the site}\n")
     assert prepare(Settings(inventory=(str(tmp_path / "hosts.yaml"),), baselines=(file,))).contract.file == ""
 
 
-def test_nodes_of_a_group_share_one_order(tmp_path: Path):
+def test_nodes_of_a_group_share_one_order(tmp_path):
     (tmp_path / "hosts.yaml").write_text("gpu:\n  hosts: {gpu1: , gpu2: }\n")
     (tmp_path / "site.yaml").write_text("order:\n  gpu: {gpus: 8}\n")
     nodes = prepare(Settings(inventory=(str(tmp_path / "hosts.yaml"),))).judging.nodes

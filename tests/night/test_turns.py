@@ -1,7 +1,5 @@
 """Whose turn it is, as the record knows it."""
 
-from pathlib import Path
-
 import pytest
 from support.remembered import BEGIN_S, DAY_S, keep
 
@@ -12,7 +10,7 @@ from nodegate.past.record import FleetRecord
 NODES = ("a", "b", "c")
 
 
-def test_who_was_not_tested_for_longest_comes_first_and_who_is_busy_last(tmp_path: Path) -> None:
+def test_who_was_not_tested_for_longest_comes_first_and_who_is_busy_last(tmp_path):
     record = FleetRecord(tmp_path / "fleet.sqlite")
     keep(record, "one", BEGIN_S, {"a": (), "b": ()})
     keep(record, "two", BEGIN_S + DAY_S, {"a": ()})
@@ -23,11 +21,11 @@ def test_who_was_not_tested_for_longest_comes_first_and_who_is_busy_last(tmp_pat
     assert in_turn(found.values(), busy={"c"}) == ["b", "a", "c"]
 
 
-def test_without_a_record_the_order_is_that_of_the_inventory() -> None:
+def test_without_a_record_the_order_is_that_of_the_inventory():
     assert in_turn(turns(None, NODES).values()) == list(NODES)
 
 
-def turn(*verdicts: str) -> Turn:
+def turn(*verdicts):
     found = Turn("a")
     for night, verdict in enumerate(verdicts):
         found.add(verdict, BEGIN_S + night * DAY_S)
@@ -46,17 +44,17 @@ def turn(*verdicts: str) -> Turn:
         (("not-judged", "incomplete"), 9, 0),
     ],
 )
-def test_how_long_a_node_waits(verdicts: tuple[str, ...], waits_days: float, busy: int) -> None:
+def test_how_long_a_node_waits(verdicts, waits_days, busy):
     found = turn(*verdicts)
     assert (found.waits_s(BEGIN_S + 10 * DAY_S), found.busy) == (waits_days * DAY_S, busy)
 
 
-def test_who_cannot_be_reached_keeps_nobody_from_its_turn() -> None:
+def test_who_cannot_be_reached_keeps_nobody_from_its_turn():
     gone, tested = turn("accepted", "unreachable", "unreachable"), Turn("b", tried_s=BEGIN_S, tested_s=BEGIN_S)
     assert in_turn([gone, tested]) == ["b", "a"]
 
 
-def test_who_waits_too_long_is_overdue_the_longest_first() -> None:
+def test_who_waits_too_long_is_overdue_the_longest_first():
     now = BEGIN_S + 10 * DAY_S
     found = [Turn("a", first_s=now - DAY_S), Turn("b", first_s=now - 8 * DAY_S), Turn("c", first_s=now - 9 * DAY_S)]
     assert [each.node for each in overdue(found, 7 * DAY_S, now)] == ["c", "b"]

@@ -9,17 +9,15 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 from support.notice_runs import report, told
-from support.notice_servers import SECRET, Got, Mails, Server, dingtalk, feishu, running, serving
+from support.notice_servers import SECRET, Mails, Server, dingtalk, feishu, running, serving
 from support.schemas import read_output
 
 from nodegate.notices.target import parse
-from nodegate.report.model import Report
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "notices"
 ROBOTS = {"feishu": feishu, "dingtalk": dingtalk}
@@ -28,7 +26,7 @@ WEB = ("feishu", "dingtalk", "slack", "webhook")
 RUN = {"gpu001": "xid", "gpu002": "slow", "gpu003": "slow", "gpu004": "hostile", "gpu005": "good", "gpu006": "waived"}
 
 
-def same(name: str, said: str, folder: Path) -> None:
+def same(name, said, folder):
     said = said.replace(str(folder), "/srv/reports")
     file = GOLDEN / name
     if os.environ.get("NODEGATE_WRITE_GOLDEN"):
@@ -38,26 +36,26 @@ def same(name: str, said: str, folder: Path) -> None:
 
 
 @cache
-def many_faults() -> Report:
+def many_faults():
     return report(**{f"gpu{number:04}": ("long", "xid")[number % 9 == 0] for number in range(1, 101)})
 
 
 @pytest.fixture
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     return tmp_path_factory.mktemp("site")  # a name without markup
 
 
 @pytest.fixture
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+def server(request):
     with serving(Server(ROBOTS.get(request.param, Server().usual))) as found:
         yield found
 
 
-def secret(scheme: str) -> str:
+def secret(scheme):
     return {"webhook": f"\nAuthorization: Bearer {SECRET}", "slack": ""}.get(scheme, f" {SECRET}")
 
 
-def as_golden(got: Got) -> str:
+def as_golden(got):
     """A request with what changes by the clock and the port left out; the server has checked it."""
     path = re.sub(r"timestamp=\d{13}&sign=[\w%]+", "timestamp=MILLISECONDS&sign=SIGNATURE", got.path)
     value = got.json
@@ -70,7 +68,7 @@ def as_golden(got: Got) -> str:
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize(("server", "scheme"), [(name, name) for name in WEB], indirect=["server"])
-def test_what_is_posted(server: Server, scheme: str, lang: str, site: Path) -> None:
+def test_what_is_posted(server, scheme, lang, site):
     target = parse(f"{scheme}:{server.url}{secret(scheme)}")
     assert told(site, [target], report(**RUN), lang) == []
     (got,) = server.got
@@ -79,7 +77,7 @@ def test_what_is_posted(server: Server, scheme: str, lang: str, site: Path) -> N
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
-def test_the_mail(lang: str, site: Path) -> None:
+def test_the_mail(lang, site):
     with running(Mails()) as server:
         address = f"smtp://127.0.0.1:{server.server_address[1]}?from=nodegate@site.example"
         target = parse(f"mailto:gpu-team@site.example,ops@site.example {address}")
@@ -91,7 +89,7 @@ def test_the_mail(lang: str, site: Path) -> None:
     same(f"mailto.{lang}.txt", f"{sender} -> {', '.join(to)}\n{head}\n{text}", site)
 
 
-def test_the_program(site: Path) -> None:
+def test_the_program(site):
     got = site / "got"
     script = f"import sys; open({str(got)!r}, 'a').write(sys.stdin.read())"
     assert told(site, [parse(f'{sys.executable} -c "{script}"')], report(**RUN)) == []
@@ -100,7 +98,7 @@ def test_the_program(site: Path) -> None:
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize(("server", "scheme"), [(name, name) for name in WEB], indirect=["server"])
-def test_a_fleet_of_faults_stays_within_the_limit(server: Server, scheme: str, lang: str, site: Path) -> None:
+def test_a_fleet_of_faults_stays_within_the_limit(server, scheme, lang, site):
     """The servers of the robots refuse what is larger; the end of the text is there, and all are counted."""
     target = parse(f"{scheme}:{server.url}{secret(scheme)}")
     assert told(site, [target], many_faults(), lang) == []
@@ -116,7 +114,7 @@ def test_a_fleet_of_faults_stays_within_the_limit(server: Server, scheme: str, l
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what Apprise imports
-def test_apprise(site: Path) -> None:
+def test_apprise(site):
     pytest.importorskip("apprise")
     with serving(Server()) as server:
         assert told(site, [parse(f"apprise:json://127.0.0.1:{server.port}/x")], report(gpu001="xid")) == []

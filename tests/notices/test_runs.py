@@ -1,14 +1,12 @@
 """Real runs of recorded nodes with --notice, and the commands that send: what arrives, and that no secret is kept."""
 
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support import warm
-from support.notice_servers import SECRET, TOKEN, Got, Server, serving
-from support.recorded import PytestOutcome, run_pytest
+from support.notice_servers import SECRET, TOKEN, Server, serving
+from support.recorded import run_pytest
 from support.training_logs import megatron, slowed
 
 ROOT = Path(__file__).parents[2]
@@ -18,13 +16,13 @@ LIVE = [*RUN, "--inventory", str(ROOT / "inventory" / "demo.yaml")]
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
+def server():
     with serving(Server()) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def first(server: Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PytestOutcome, list[Got]]:
+def first(server, tmp_path_factory):
     """The folder in which a run was made, its outcome, and what the server was sent."""
     where = tmp_path_factory.mktemp("site")
     notice = f"webhook:{server.url}\nAuthorization: Bearer {SECRET}"
@@ -35,17 +33,17 @@ def first(server: Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
 
 
 @pytest.fixture
-def site(first: tuple[Path, PytestOutcome, list[Got]], server: Server) -> Path:
+def site(first, server):
     server.got.clear()
     return first[0]
 
 
-def command(where: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def command(where, *arguments):
     given = [sys.executable, "-m", "nodegate.cli", *arguments]
     return warm.run(given, cwd=where, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_a_run_of_recorded_nodes_is_sent(first: tuple[Path, PytestOutcome, list[Got]]) -> None:
+def test_a_run_of_recorded_nodes_is_sent(first):
     _, outcome, (got,) = first
     assert outcome.exit_code == 1
     assert got.headers["Authorization"] == f"Bearer {SECRET}"
@@ -55,7 +53,7 @@ def test_a_run_of_recorded_nodes_is_sent(first: tuple[Path, PytestOutcome, list[
     assert "note: --notice webhook: others see secrets in arguments" in outcome.stdout
 
 
-def test_no_file_and_no_line_of_a_run_has_a_secret(first: tuple[Path, PytestOutcome, list[Got]]) -> None:
+def test_no_file_and_no_line_of_a_run_has_a_secret(first):
     where, outcome, _ = first
     files = [file for file in where.rglob("*") if file.is_file()]
     assert any(b"--notice webhook:..." in file.read_bytes() for file in files)
@@ -64,7 +62,7 @@ def test_no_file_and_no_line_of_a_run_has_a_secret(first: tuple[Path, PytestOutc
         assert secret not in outcome.stdout + outcome.stderr
 
 
-def test_no_process_of_a_run_has_a_secret_that_a_variable_or_a_file_holds(server: Server, tmp_path: Path) -> None:
+def test_no_process_of_a_run_has_a_secret_that_a_variable_or_a_file_holds(server, tmp_path):
     """A program that is started in the run looks at each process's arguments, and at its own environment."""
     kept, spy = tmp_path / "hook", tmp_path / "spy"
     kept.write_text(f"{server.url}/kept\nAuthorization: Bearer {CANARY}file\n")
@@ -85,7 +83,7 @@ def test_no_process_of_a_run_has_a_secret_that_a_variable_or_a_file_holds(server
     server.got.clear()
 
 
-def test_the_same_again_is_not_sent_and_workers_send_once(site: Path, server: Server) -> None:
+def test_the_same_again_is_not_sent_and_workers_send_once(site, server):
     again = ["--notice", f"webhook:{server.url}", "--notice", f"webhook:{server.url}/more"]
     outcome = run_pytest(site, [*LIVE, "-n", "2", "--lang", "zh", *again])
     assert outcome.exit_code == 1
@@ -94,7 +92,7 @@ def test_the_same_again_is_not_sent_and_workers_send_once(site: Path, server: Se
     assert "新增问题" in got.json["text"]
 
 
-def test_a_replay_is_not_sent(site: Path, server: Server) -> None:
+def test_a_replay_is_not_sent(site, server):
     new = f"webhook:{server.url}/replayed"
     assert run_pytest(site, [*RUN, "--replay", "reports/one", "--run-dir", "two", "--notice", new]).exit_code == 1
     assert server.got == []
@@ -105,7 +103,7 @@ def test_a_replay_is_not_sent(site: Path, server: Server) -> None:
     )
 
 
-def test_a_target_that_is_down_changes_no_exit_code(site: Path) -> None:
+def test_a_target_that_is_down_changes_no_exit_code(site):
     with serving(Server()) as gone:
         pass
     outcome = run_pytest(site, [*LIVE, "--run-dir", "three", "--notice", f"webhook:{gone.url}"])
@@ -114,7 +112,7 @@ def test_a_target_that_is_down_changes_no_exit_code(site: Path) -> None:
     assert TOKEN not in outcome.stdout
 
 
-def test_a_target_that_cannot_be_used_is_refused_before_anything_is_measured(site: Path) -> None:
+def test_a_target_that_cannot_be_used_is_refused_before_anything_is_measured(site):
     outcome = run_pytest(site, [*LIVE, "--run-dir", "four", "--notice", f"webhook:https:/{TOKEN}"])
     assert outcome.exit_code == 4
     assert "--notice webhook: its address does not begin with http" in outcome.stderr
@@ -122,7 +120,7 @@ def test_a_target_that_cannot_be_used_is_refused_before_anything_is_measured(sit
     assert not (site / "four").exists()
 
 
-def test_notify_sends_the_same(site: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notify_sends_the_same(site, server, monkeypatch):
     monkeypatch.setenv("CHAT", f"{server.url}/notify")
     for more, sent in (([], 1), ([], 0), (["--all", "--lang", "zh"], 1), (["--record", "elsewhere.sqlite"], 1)):
         said = command(site, "notify", "reports/one", "--to", "webhook:$CHAT", *more)
@@ -132,14 +130,14 @@ def test_notify_sends_the_same(site: Path, server: Server, monkeypatch: pytest.M
         server.got.clear()
 
 
-def test_notify_of_a_folder_without_a_run(site: Path, server: Server) -> None:
+def test_notify_of_a_folder_without_a_run(site, server):
     said = command(site, "notify", "nowhere", "--to", f"slack:{server.url}")
     assert said.returncode == 2
     assert "nowhere/report.json: cannot be read" in said.stderr
     assert (command(site, "notify", "reports/one").returncode, server.got) == (2, [])
 
 
-def test_a_watch_sends_its_finding_to_each_target(site: Path, server: Server) -> None:
+def test_a_watch_sends_its_finding_to_each_target(site, server):
     log, got = site / "train.log", site / "got"
     log.write_text(megatron(slowed([2.0] * 200, 100, 1.5)))
     script = f"import sys; open({str(got)!r}, 'a').write(sys.stdin.read())"

@@ -6,11 +6,10 @@ import os
 import socketserver
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 from support.notice_runs import report, told
-from support.notice_servers import OK, SECRET, TOKEN, Answer, Mails, Server, dingtalk, feishu, running, serving
+from support.notice_servers import OK, SECRET, TOKEN, Mails, Server, dingtalk, feishu, running, serving
 
 from nodegate.notices import box, tell
 from nodegate.notices.target import parse
@@ -18,11 +17,11 @@ from nodegate.notices.target import parse
 BAD = {"gpu001": "xid", "gpu002": "good"}
 
 
-def answer(code: int, body: bytes = b"", **headers: str) -> Answer:
+def answer(code, body=b"", **headers):
     return code, {name.replace("_", "-"): value for name, value in headers.items()}, body
 
 
-def no_secret_in(folder: Path, *texts: str) -> None:
+def no_secret_in(folder, *texts):
     held = [file.read_bytes().decode(errors="replace") for file in folder.rglob("*") if file.is_file()]
     for text in (*held, *texts, *(file.name for file in folder.rglob("*"))):
         assert SECRET not in text
@@ -51,7 +50,7 @@ def no_secret_in(folder: Path, *texts: str) -> None:
         ("dingtalk", [answer(200, b'{"errcode":130101,"errmsg":"too fast"}')] * 3, "answers 130101 too fast", 3),
     ],
 )
-def test_not_taken(scheme: str, answers: list, words: str, attempts: int, tmp_path: Path) -> None:
+def test_not_taken(scheme, answers, words, attempts, tmp_path):
     usual = {"feishu": feishu, "dingtalk": dingtalk}.get(scheme, lambda _: OK)
     with serving(Server(usual, list(answers))) as server:
         secret = f"\nX-Token: {SECRET}" if scheme == "webhook" else f" {SECRET}"
@@ -73,7 +72,7 @@ def test_not_taken(scheme: str, answers: list, words: str, attempts: int, tmp_pa
 
 
 @pytest.mark.parametrize("scheme", ["feishu", "dingtalk"])
-def test_a_wrong_secret_is_said_and_sent_once_it_is_right(scheme: str, tmp_path: Path) -> None:
+def test_a_wrong_secret_is_said_and_sent_once_it_is_right(scheme, tmp_path):
     with serving(Server({"feishu": feishu, "dingtalk": dingtalk}[scheme])) as server:
         (said,) = told(tmp_path, [parse(f"{scheme}:{server.url} wrong-4f1d0c7b")], report(0, **BAD))
         assert {"feishu": "19021 sign match fail", "dingtalk": "310000 sign not match"}[scheme] in said
@@ -85,7 +84,7 @@ def test_a_wrong_secret_is_said_and_sent_once_it_is_right(scheme: str, tmp_path:
     no_secret_in(tmp_path, said)
 
 
-def test_a_refused_connection(tmp_path: Path) -> None:
+def test_a_refused_connection(tmp_path):
     with serving(Server()) as gone:
         target = parse(f"webhook:{gone.url}")
     (said,) = told(tmp_path, [target], report(0, **BAD))
@@ -100,14 +99,14 @@ def test_a_refused_connection(tmp_path: Path) -> None:
 class _Drip(socketserver.BaseRequestHandler):
     """An answer of one byte now and then never exceeds the limit of one wait."""
 
-    def handle(self) -> None:
+    def handle(self):
         with contextlib.suppress(OSError):
             for _ in range(100):
                 self.request.sendall(b"H")
                 time.sleep(0.1)
 
 
-def test_an_answer_that_drips_ends_with_the_limit(tmp_path: Path) -> None:
+def test_an_answer_that_drips_ends_with_the_limit(tmp_path):
     class Server(socketserver.ThreadingTCPServer):
         daemon_threads, block_on_close = True, False
 
@@ -118,7 +117,7 @@ def test_an_answer_that_drips_ends_with_the_limit(tmp_path: Path) -> None:
     assert "no answer within" in said
 
 
-def test_what_waits_too_long_is_not_sent_any_more_but_all_that_is_open(tmp_path: Path) -> None:
+def test_what_waits_too_long_is_not_sent_any_more_but_all_that_is_open(tmp_path):
     with serving(Server()) as gone:
         target = parse(f"webhook:{gone.url}")
     told(tmp_path, [target], report(0, **BAD))
@@ -130,7 +129,7 @@ def test_what_waits_too_long_is_not_sent_any_more_but_all_that_is_open(tmp_path:
     assert [(each.json["run"], each.json["counts"]["new"]) for each in server.got] == [("night-1", 1)]
 
 
-def test_a_folder_that_cannot_be_written_loses_no_notice(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_loses_no_notice(tmp_path):
     """Root may write everywhere, so a file is where the folder would be."""
     (tmp_path / "notices").write_text("")
     with serving(Server()) as server:
@@ -143,7 +142,7 @@ def test_a_folder_that_cannot_be_written_loses_no_notice(tmp_path: Path) -> None
     ("refused", "words", "kept"),
     [(("a@x.org",), "not sent to a@x.org", 0), (("a@x.org", "b@x.org"), "every address was refused", 1)],
 )
-def test_refused_addresses(refused: tuple[str, ...], words: str, kept: int, tmp_path: Path) -> None:
+def test_refused_addresses(refused, words, kept, tmp_path):
     """What one of two took is not sent again."""
     with running(Mails(refused)) as server:
         target = parse(f"mailto:a@x.org,b@x.org smtp://127.0.0.1:{server.server_address[1]}")
@@ -152,7 +151,7 @@ def test_refused_addresses(refused: tuple[str, ...], words: str, kept: int, tmp_
     assert len(list((tmp_path / "notices").glob("*.waiting"))) == kept
 
 
-def test_no_password_goes_to_a_mail_server_without_tls(tmp_path: Path) -> None:
+def test_no_password_goes_to_a_mail_server_without_tls(tmp_path):
     with running(Mails()) as server:
         target = parse(f"mailto:a@x.org smtp://ops:{SECRET}@127.0.0.1:{server.server_address[1]}")
         assert SECRET not in f"{target.name} {target.warning} {target}"
@@ -164,7 +163,7 @@ def test_no_password_goes_to_a_mail_server_without_tls(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def certificate(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tls")
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
     made += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(folder / "key"), "-out", str(folder / "cert")]
@@ -173,7 +172,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_a_log_in_to_a_mail_server_is_under_tls(is_known, certificate: Path, monkeypatch, tmp_path: Path) -> None:
+def test_a_log_in_to_a_mail_server_is_under_tls(is_known, certificate, monkeypatch, tmp_path):
     if is_known:
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "cert"))
     with running(Mails(tls=certificate)) as server:
@@ -186,7 +185,7 @@ def test_a_log_in_to_a_mail_server_is_under_tls(is_known, certificate: Path, mon
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_the_certificate_of_a_server_is_verified(is_known, certificate: Path, monkeypatch, tmp_path: Path) -> None:
+def test_the_certificate_of_a_server_is_verified(is_known, certificate, monkeypatch, tmp_path):
     if is_known:
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "cert"))
     with serving(Server(), tls=certificate) as server:
@@ -194,7 +193,7 @@ def test_the_certificate_of_a_server_is_verified(is_known, certificate: Path, mo
     assert (len(server.got), "CERTIFICATE_VERIFY_FAILED" in "".join(said)) == ((1, False) if is_known else (0, True))
 
 
-def test_the_proxy_of_the_environment_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_proxy_of_the_environment_is_asked(monkeypatch, tmp_path):
     with serving(Server()) as proxy:
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
         monkeypatch.delenv("no_proxy", raising=False)

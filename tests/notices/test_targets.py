@@ -17,7 +17,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "notices.md").read_text("
 URL = f"https://open.feishu.cn/open-apis/bot/v2/hook/{TOKEN}"
 
 
-def has_no_secret(*texts: str) -> bool:
+def has_no_secret(*texts):
     return not any(secret in text for text in texts for secret in (SECRET, TOKEN, TOKEN[:8]))
 
 
@@ -37,14 +37,14 @@ def has_no_secret(*texts: str) -> bool:
         ("page:oncall 1", "page:oncall#.{8}", "", False),
     ],
 )
-def test_targets(text: str, name: str, rest: str, warns: bool) -> None:
+def test_targets(text, name, rest, warns):
     found = parse(text)
     assert re.fullmatch(name, found.name)
     assert (found.rest, bool(found.warning)) == (rest, warns)
     assert has_no_secret(found.name, repr(found), found.warning)
 
 
-def test_the_same_target_by_file_variable_and_argument(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_same_target_by_file_variable_and_argument(monkeypatch, tmp_path):
     """Its name is of the address, so a secret that is corrected does not make another target of it."""
     file = tmp_path / "feishu"
     file.write_text(f"{URL}\n{SECRET}\n")
@@ -57,17 +57,17 @@ def test_the_same_target_by_file_variable_and_argument(monkeypatch: pytest.Monke
     assert len(parse_all([f"feishu:@{file}", f"feishu:{URL} other", f"feishu:{URL}x"])) == 2
 
 
-def modes(file: Path) -> None:
+def modes(file):
     file.write_text(URL)
     file.chmod(0o640)
 
 
-def binary(file: Path) -> None:
+def binary(file):
     file.write_bytes(b"\xff\xfe")
     file.chmod(0o600)
 
 
-def large(file: Path) -> None:
+def large(file):
     file.write_text(f"{URL}\n" + "x" * 20_000)
     file.chmod(0o600)
 
@@ -77,7 +77,7 @@ def large(file: Path) -> None:
     [(modes, "other users can read it"), (binary, "it is not text"), (large, "larger than 16 KiB"),
      (lambda file: file.mkdir(), "cannot be read"), (lambda _: None, "No such file")],
 )  # fmt: skip
-def test_a_file_that_cannot_be_used(make, words: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_used(make, words, tmp_path):
     make(tmp_path / "secret")
     with pytest.raises(UsageError, match=words) as said:
         parse(f"webhook:@{tmp_path / 'secret'}")
@@ -103,33 +103,33 @@ def test_a_file_that_cannot_be_used(make, words: str, tmp_path: Path) -> None:
         ("program: ", "does not name a program"),
     ],
 )
-def test_what_cannot_be_used(text: str, words: str) -> None:
+def test_what_cannot_be_used(text, words):
     with pytest.raises(UsageError, match=words) as said:
         parse(text)
     assert has_no_secret(str(said.value))
     assert said.value.hint
 
 
-def test_apprise_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_apprise_is_an_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "apprise", None)
     with pytest.raises(UsageError, match="pip install 'nodegate\\[apprise\\]'"):
         parse(f"apprise:tgram://{TOKEN}/1")
 
 
-def test_a_command_line_is_kept_without_its_secrets() -> None:
+def test_a_command_line_is_kept_without_its_secrets():
     given = ["-q", "--notice", f"feishu:{URL} {SECRET}", f"--notice=webhook:{URL}", "--notice", "webhook:@/etc/x",
              "--notice=slack:$CHAT", "--notice", f"/opt/page --key {SECRET}", "--notice", "/opt/page"]  # fmt: skip
     assert hidden(given) == ["-q", "--notice", "feishu:...", "--notice=webhook:...", "--notice", "webhook:@/etc/x",
                              "--notice=slack:$CHAT", "--notice", "/opt/page ...", "--notice", "/opt/page"]  # fmt: skip
 
 
-def test_a_text_of_a_server_is_shown_without_secrets() -> None:
+def test_a_text_of_a_server_is_shown_without_secrets():
     target = parse(f"webhook:https://ops:pw%31@x.org/hook/{TOKEN}?key=abc12345\nX-Token: {SECRET}")
     assert isinstance(target, Target)
     said = target.without_secrets(f"no hook {TOKEN} {TOKEN[:8]} abc12345 ops:pw%31 {SECRET} at x.org, robot")
     assert said == f"no hook *** {TOKEN[:8]} *** *** *** at x.org, robot"
 
 
-def test_the_page_has_each_scheme_key_and_result() -> None:
+def test_the_page_has_each_scheme_key_and_result():
     asked = [f"`{each}:`" for each in SCHEMES] + [f'"{each}"' for each in (SCHEMA, *Notice.__dataclass_fields__)]
     assert [each for each in (*asked, *(f"`{each}`" for each in (*EVENTS, *ALWAYS))) if each not in PAGE] == []

@@ -1,14 +1,11 @@
 """What a target is sent over several runs: what is new to it, what is gone once, and nothing where nothing changed."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from support.notice_runs import record, report, told
 from support.notice_servers import Server, serving
 
 from nodegate.notices import box
-from nodegate.notices.target import Target, parse
+from nodegate.notices.target import parse
 from nodegate.notices.tell import tell_event
 
 NODES = {"gpu001": "good", "gpu002": "good"}
@@ -16,17 +13,17 @@ BAD = {**NODES, "gpu001": "xid"}
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server():
     with serving(Server()) as found:
         yield found
 
 
 @pytest.fixture
-def target(server: Server) -> Target:
+def target(server):
     return parse(f"webhook:{server.url}")
 
 
-def counts(server: Server) -> str:
+def counts(server):
     """Of the notices since it was last asked: new/still/gone/unseen of each."""
     said = [each.json["counts"] for each in server.got]
     server.got.clear()
@@ -56,13 +53,13 @@ def counts(server: Server) -> str:
         pytest.param([(BAD, "1/0/0/0"), (dict.fromkeys(NODES, "busy"), "0/0/0/1")] * 1, id="nothing judged"),
     ],
 )
-def test_nights(nights: list[tuple[dict[str, str], str]], server: Server, target: Target, tmp_path: Path) -> None:
+def test_nights(nights, server, target, tmp_path):
     for day, (fates, expected) in enumerate(nights):
         assert told(tmp_path, [target], report(day, **fates)) == []
         assert counts(server) == expected, f"night {day}"
 
 
-def test_a_run_that_was_interrupted_is_always_sent(server: Server, target: Target, tmp_path: Path) -> None:
+def test_a_run_that_was_interrupted_is_always_sent(server, target, tmp_path):
     for day in range(2):
         told(tmp_path, [target], report(day, finished=False, **NODES))
     assert counts(server) == "0/0/0/0 0/0/0/0"
@@ -72,7 +69,7 @@ def test_a_run_that_was_interrupted_is_always_sent(server: Server, target: Targe
     assert "the run ended before every check was judged" in got.json["text"]
 
 
-def test_each_target_knows_what_it_was_sent(server: Server, target: Target, tmp_path: Path) -> None:
+def test_each_target_knows_what_it_was_sent(server, target, tmp_path):
     other = parse(f"webhook:{server.url}/other")
     told(tmp_path, [target], report(0, **BAD))
     told(tmp_path, [target, other, other], report(1, **BAD))
@@ -80,41 +77,41 @@ def test_each_target_knows_what_it_was_sent(server: Server, target: Target, tmp_
     assert counts(server) == "1/0/0/0 1/0/0/0"
 
 
-def damage_record(folder: Path) -> None:
+def damage_record(folder):
     record(folder).write_bytes(b"SQLite format 3\0" + b"x" * 5000)
 
 
-def lose_record(folder: Path) -> None:
+def lose_record(folder):
     record(folder).rename(folder / "away")
     (folder / "fleet.sqlite").mkdir()
 
 
-def damage_memory(folder: Path) -> None:
+def damage_memory(folder):
     (file,) = (folder / "notices").glob("*.json")
     file.write_text('{"target":"x"')
 
 
-def damage_memory_by_type(folder: Path) -> None:
+def damage_memory_by_type(folder):
     (file,) = (folder / "notices").glob("*.json")
     file.write_text(file.read_text().replace('"condition":"', '"condition":5,"x":"'))
 
 
 @pytest.mark.parametrize("damage", [damage_record, lose_record, damage_memory, damage_memory_by_type])
-def test_what_cannot_be_read_is_all_told(damage, server: Server, target: Target, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_all_told(damage, server, target, tmp_path):
     told(tmp_path, [target], report(0, **BAD))
     damage(tmp_path)
     assert told(tmp_path, [target], report(1, **BAD)) == []
     assert counts(server) == "1/0/0/0 1/0/0/0"
 
 
-def test_an_older_run_is_told_whole_and_changes_nothing(server: Server, target: Target, tmp_path: Path) -> None:
+def test_an_older_run_is_told_whole_and_changes_nothing(server, target, tmp_path):
     told(tmp_path, [target], report(5, **BAD))
     told(tmp_path, [target], report(1, **NODES))
     told(tmp_path, [target], report(6, **BAD))
     assert counts(server) == "1/0/0/0 0/0/0/0"
 
 
-def test_an_event_is_always_sent_and_changes_nothing(server: Server, target: Target, tmp_path: Path) -> None:
+def test_an_event_is_always_sent_and_changes_nothing(server, target, tmp_path):
     told(tmp_path, [target], report(0, **BAD))
     for _ in range(2):
         why = {"reason": "no node is idle\n<b>", "nodes": "gpu[001-002]"}
@@ -129,14 +126,14 @@ def test_an_event_is_always_sent_and_changes_nothing(server: Server, target: Tar
     assert counts(server) == ""
 
 
-def test_one_serial_number_on_two_nodes_hides_none(server: Server, target: Target, tmp_path: Path) -> None:
+def test_one_serial_number_on_two_nodes_hides_none(server, target, tmp_path):
     """Made-up boards have the number in the node's name as serial number: both names have the same."""
     told(tmp_path, [target], report(0, gpu001="xid", gpu0001="xid"))
     told(tmp_path, [target], report(1, gpu001="xid", gpu0001="xid"))
     assert counts(server) == "2/0/0/0"
 
 
-def test_what_is_kept_for_a_target_is_bounded(monkeypatch, tmp_path: Path) -> None:
+def test_what_is_kept_for_a_target_is_bounded(monkeypatch, tmp_path):
     """The oldest goes, and then the target is sent everything."""
     monkeypatch.setattr(box, "MOST_WAITING", 2)
     nobody = Server()

@@ -74,7 +74,7 @@ def loaded(code):
     return found
 
 
-@pytest.mark.parametrize("module", ["nodegate", "nodegate.api", "nodegate.cli", "nodegate.run.bootcheck"])
+@pytest.mark.parametrize("module", ["nodegate", "nodegate.api", "nodegate.cli"])
 def test_nothing_heavy_is_imported(module):
     assert loaded(f"import {module}") == []
 
