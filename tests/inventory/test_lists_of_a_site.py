@@ -1,4 +1,4 @@
-"""What sites hand over as an inventory: outputs of Slurm and kubectl, /etc/hosts, examples, hosts that are no nodes."""
+"""Lists of hosts that sites have: of Slurm, kubectl and /etc/hosts; hosts that are no nodes; our examples."""
 
 import io
 from collections.abc import Callable
