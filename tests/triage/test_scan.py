@@ -1,5 +1,6 @@
 """The quick search finds every line that a signature fits, and nothing in a chunk costs more than it should."""
 
+import json
 from contextlib import closing
 
 import pytest
@@ -29,6 +30,17 @@ def test_a_line_that_names_its_place_in_the_program_is_read_only_if_it_has_glog_
     assert scan.interesting(healthy) == []
     broken = b"E1121 08:15:44.118204311 4711 store.cpp:9] gone\n"
     assert [line.text for line in scan.interesting(healthy + broken)] == [broken.decode().rstrip()]
+
+
+@pytest.mark.parametrize("more", [0, 5000], ids=["short", "long enough for grep"])
+@pytest.mark.parametrize("before", ["", "2026-08-10T08:00:00.1Z stdout F "], ids=["json", "json of a container"])
+@pytest.mark.parametrize("digits", [str, str.upper], ids=["5931", "5B9E"])
+def test_an_error_whose_chinese_letters_are_escaped_is_found(tmp_path, digits, before, more):
+    path = tmp_path / "job.log"
+    error = '{"message": "' + "".join(f"\\u{digits(f'{ord(each):04x}')}" for each in "错误 显存不足 程序退出") + '"}'
+    steps = [json.dumps({"message": f"iteration {number}/9999 loss 2.1"}) for number in range(10 + more)]
+    path.write_text("".join(f"{before}{line}\n" for line in [*steps, error]))
+    assert triage([str(path)]).root.kind.id == "gpu_memory_full_zh"
 
 
 @given(st.binary(max_size=3000))

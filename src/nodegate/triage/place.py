@@ -119,6 +119,8 @@ def of_line(line: str, *, stern: bool = False) -> Place:
     for match in _before_text(line, at):
         place, at = place.or_else(_of_prefix(match)), match.end()
     text = said = line[at:]
+    if text.startswith("{") and (read := _of_json(text)) is not None:
+        return replace(place.or_else(read), text=read.text)
     if place.rank is None and (match := labels.LABEL.search(text, 0, labels.LABEL_CHARACTERS)):
         place, text = replace(place, rank=int(next(filter(None, match.groups())))), text[match.end() :]
     elif place.rank is None and (match := labels.FIELD.search(text, 0, labels.LABEL_CHARACTERS)):

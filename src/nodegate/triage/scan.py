@@ -3,6 +3,7 @@
 A log has millions of healthy lines. One search for all strings that a known line can hold skips them.
 """
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,11 @@ TRIGGERS = shortest([*literals(Side.USER), *literals(Side.KERNEL, roots_only=Tru
 # wants a level and a time of glog before them: a search for those stops at no healthy line.
 _PLACES = (".cpp:", ".py:")
 GLOG = tuple(f"{level} ?[0-9]{{3,4}} [0-9:.]{{8,20}} " for level in "EF")
-STRINGS = tuple(string for string in TRIGGERS if string not in _PLACES)
+_PLAIN = tuple(string for string in TRIGGERS if string not in _PLACES)
+# In lines of JSON letters that are not ASCII may be escaped; the digits of an escape are small or capital letters.
+_ESCAPED = [json.dumps(string)[1:-1] for string in _PLAIN if not string.isascii()]
+_CAPITAL = [re.sub(r"(?<=\\u)[0-9a-f]{4}", lambda digits: digits[0].upper(), string) for string in _ESCAPED]
+STRINGS = tuple(dict.fromkeys((*_PLAIN, *_ESCAPED, *_CAPITAL)))
 _LONGEST_SHOWN = 4000  # bytes of a line that are kept
 _NEAR_BYTES = 1 << 16  # in which a line with progress bars begins
 _PREFIX_BYTES = 300  # of a line, in which its prefixes are
