@@ -95,8 +95,10 @@ class PytestRun:
         return [head, *notes, *([f"note: {more} more of these"] if more > 0 else [])]
 
     def pytest_sessionstart(self) -> None:
-        """Before the items are collected."""
+        """Before there are workers, and before the items are collected. A folder that is refused ends the run here."""
         gc.set_threshold(*_RARE_COLLECTIONS)
+        if self._is_distributed:
+            self.open_folder()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
