@@ -194,7 +194,7 @@ class _Node:
         return SimpleNamespace(stdout=b"launcher mpirun (Open MPI) 4.1.6\nprogram abc\nnccl def\n")
 
     def start(self, *_, **__):
-        return SimpleNamespace(line=lambda: "/tmp/x\n", stop=lambda: None)
+        return SimpleNamespace(line=lambda: "kept\n", stop=lambda: None)
 
 
 class _Folder:
