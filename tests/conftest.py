@@ -13,7 +13,6 @@ A warning is an error here, and not in pyproject.toml: a run over nodes, which r
 
 import os
 import signal
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,11 +24,11 @@ settings.load_profile("nodegate")
 
 
 @pytest.fixture(autouse=True, scope="session")
-def runs_without_hypothesis() -> Iterator[None]:
+def runs_without_hypothesis():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTEST_ADDOPTS", f"{os.environ.get('PYTEST_ADDOPTS', '')} -p no:hypothesispytest".strip())
         yield
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "error")

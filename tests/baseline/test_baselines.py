@@ -1,7 +1,5 @@
 """Baselines: what a file may say, which limit a node gets, and that a slip of the pen never switches a limit off."""
 
-from pathlib import Path
-
 import pytest
 from support.hardware import NVSWITCH, pci_seen
 
@@ -30,15 +28,15 @@ limits:
 EIGHT_H100 = pci_seen(*["10de:2330"] * 8, *[NVSWITCH] * 4)
 
 
-def parsed(text: str, name: str = "b.yaml") -> baseline_file.BaselineFile:
+def parsed(text, name="b.yaml"):
     return baseline_file.parse(strict_yaml.load(text, name))
 
 
-def baselines(*texts: str, known: frozenset[str] = frozenset()) -> Baselines:
+def baselines(*texts, known=frozenset()):
     return Baselines.of([parsed(text, f"{index}.yaml") for index, text in enumerate(texts)], known=LimitKeys(known))
 
 
-def node(**expected: object) -> Node:
+def node(**expected):
     return Node("gpu01", expected=expected, origin="hosts.yaml:7")
 
 
@@ -85,7 +83,7 @@ class TestSitesOwnFiles:
         assert baseline.limit("gpu.count").value == 8
         assert baseline.title == "8 x H100"
 
-    def test_the_sources_are_named_with_their_hash(self, tmp_path: Path):
+    def test_the_sources_are_named_with_their_hash(self, tmp_path):
         file = tmp_path / "site.yaml"
         file.write_text('platform: "*"\nlimits:\n  host.shm_min_gib: {value: 1, unit: GiB, source: ours}\n')
         read = Baselines.read([file])
@@ -101,7 +99,7 @@ class TestSitesOwnFiles:
             ("gpu.cuont: {value: 8, unit: GPUs, source: s}", "no check asks for gpu.cuont - did you mean gpu.count?"),
         ],
     )
-    def test_what_contradicts_another_file_is_refused(self, limit: str, message: str):
+    def test_what_contradicts_another_file_is_refused(self, limit, message):
         with pytest.raises(UsageError) as refused:
             baselines(H100, f"platform: hgx-h100-8\nlimits:\n  {limit}\n", known=frozenset({"gpu.count"}))
         assert str(refused.value).startswith(f"1.yaml:3: {message}")
@@ -152,7 +150,7 @@ class TestAPlatformThatIsLikeAnother:
             ("[gpu.power_limit_w]", "gpu.power_limit_w", "without must be a list of texts"),
         ],
     )
-    def test_a_slip_is_an_error_of_its_file(self, before: str, after: str, complaint: str):
+    def test_a_slip_is_an_error_of_its_file(self, before, after, complaint):
         with pytest.raises(UsageError) as problem:
             baselines(CLOUD.replace(before, after), H100)
         assert complaint in str(problem.value)
@@ -177,7 +175,7 @@ class TestAPlatformThatIsLikeAnother:
         ("platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: s}\n  a.b: {}\n", "occurs twice"),
     ],
 )
-def test_a_slip_of_the_pen_is_an_error_with_its_line(text: str, complaint: str):
+def test_a_slip_of_the_pen_is_an_error_with_its_line(text, complaint):
     with pytest.raises(UsageError) as problem:
         parsed(text)
     assert str(problem.value).startswith("b.yaml:")
@@ -207,14 +205,14 @@ def test_a_slip_of_the_pen_is_an_error_with_its_line(text: str, complaint: str):
         ("a.b: {value: 2.333, unit: W, direction: at least, peak: 4800, source: s}", "2.333 W is less than a fifth"),
     ],
 )
-def test_a_slip_in_a_limit_is_an_error_with_its_line(entry: str, complaint: str):
+def test_a_slip_in_a_limit_is_an_error_with_its_line(entry, complaint):
     with pytest.raises(UsageError) as problem:
         parsed(f"platform: p\nlimits:\n  {entry}\n")
     assert str(problem.value).startswith("b.yaml:3: ")
     assert complaint in str(problem.value)
 
 
-def test_a_file_that_is_not_there_is_a_clear_message(tmp_path: Path):
+def test_a_file_that_is_not_there_is_a_clear_message(tmp_path):
     with pytest.raises(UsageError, match=r"nosuch\.yaml: cannot read it: No such file"):
         Baselines.read([tmp_path / "nosuch.yaml"])
 
@@ -232,7 +230,7 @@ class TestWhatTheInventoryExpects:
             ({"limits": '{"gpu.power_limit_w": 500}'}, "gpu.power_limit_w", 500, "W"),
         ],
     )
-    def test_it_wins_over_the_platform(self, given: dict[str, object], key: str, value: object, unit: str):
+    def test_it_wins_over_the_platform(self, given, key, value, unit):
         found = baselines(H100).for_node(node(**given), None, EIGHT_H100).limit(key)
         assert found == Limit(value, unit, "inventory hosts.yaml:7", kind=LimitKind.ORDER)
 
@@ -248,7 +246,7 @@ class TestWhatTheInventoryExpects:
             ({"gpus": True}, "gpu.count must be a number, not True"),
         ],
     )
-    def test_what_nothing_would_read_is_refused(self, expected: dict[str, object], complaint: str):
+    def test_what_nothing_would_read_is_refused(self, expected, complaint):
         with pytest.raises(UsageError) as problem:
             baselines(H100).check_expected([node(**expected)])
         assert complaint in str(problem.value)

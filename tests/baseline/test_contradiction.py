@@ -1,7 +1,6 @@
 """Settings that contradict the machine drain no node: they are refused, or nothing is judged by them."""
 
 import re
-from pathlib import Path
 
 import pytest
 from fleet.machine import Machine, facts_of
@@ -17,7 +16,7 @@ from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.records.evidence import Evidence
-from nodegate.run.bootcheck import Exit, Outcome, bootcheck, outcome_of
+from nodegate.run.bootcheck import Exit, bootcheck, outcome_of
 
 OFF = [
     ("gpu.power_limit_w", 70, "W"),
@@ -31,7 +30,7 @@ OFF = [
 NEAR = [("gpu.power_limit_w", 650, "W"), ("gpu.memory_min_gib", 78, "GiB"), ("rdma.rails", 8, "ports")]
 
 
-def site_file(folder: Path, key: str, value: object, unit: str, more: str = "") -> Path:
+def site_file(folder, key, value, unit, more=""):
     file = folder / "site.yaml"
     entry = f'{{value: {value}, unit: "{unit}", source: "ours"{more}}}'
     file.write_text(f"platform: hgx-h100-8\nlimits:\n  {key}: {entry}\n")
@@ -39,9 +38,7 @@ def site_file(folder: Path, key: str, value: object, unit: str, more: str = "") 
 
 
 @pytest.mark.parametrize(("key", "value", "unit"), OFF)
-def test_a_limit_far_from_the_platforms_own_is_refused_unless_it_is_meant(
-    tmp_path: Path, key: str, value: int, unit: str
-) -> None:
+def test_a_limit_far_from_the_platforms_own_is_refused_unless_it_is_meant(tmp_path, key, value, unit):
     with pytest.raises(
         UsageError, match=rf"site.yaml:3: {key}: {value} {unit}, and hgx-h100-8.yaml says .* deliberate"
     ):
@@ -65,7 +62,7 @@ QUANTITIES = [
 
 
 @pytest.mark.parametrize("times", [0.1, 10])
-def test_a_tenth_of_every_limit_of_every_platform_and_ten_times_of_it_are_refused(times: float) -> None:
+def test_a_tenth_of_every_limit_of_every_platform_and_ten_times_of_it_are_refused(times):
     """One zero less, or one more: in the inventory of a node whose platform is named."""
     assert len({platform for platform, _, _ in QUANTITIES}) == len(SHIPPED.platforms)
     for platform, key, entry in QUANTITIES:
@@ -78,12 +75,12 @@ def test_a_tenth_of_every_limit_of_every_platform_and_ten_times_of_it_are_refuse
 
 
 @pytest.mark.parametrize(("key", "value", "unit"), NEAR)
-def test_a_limit_near_to_it_is_the_sites_own(tmp_path: Path, key: str, value: int, unit: str) -> None:
+def test_a_limit_near_to_it_is_the_sites_own(tmp_path, key, value, unit):
     assert Baselines.read([site_file(tmp_path, key, value, unit)]).platforms["hgx-h100-8"].limits[key].value == value
 
 
 @pytest.mark.parametrize(("key", "value", "unit"), OFF)
-def test_an_inventory_that_names_the_platform_is_refused_before_the_run(key: str, value: int, unit: str) -> None:
+def test_an_inventory_that_names_the_platform_is_refused_before_the_run(key, value, unit):
     node = Node("gpu01", expected={"platform": "hgx-h100-8", "limits": {key: value}})
     with pytest.raises(UsageError, match=f"{key}: {value} {unit}"):
         Baselines.read().check_expected([node])
@@ -91,7 +88,7 @@ def test_an_inventory_that_names_the_platform_is_refused_before_the_run(key: str
     Baselines.read().check_expected([Node("gpu01", expected={"platform": "hgx-h100-8", "limits": {key: meant}})])
 
 
-def checked(machine: Machine, expected: dict[str, object], baselines: Baselines) -> Outcome:
+def checked(machine, expected, baselines):
     """What a bootcheck says of a healthy machine under these settings."""
     node = Node("gpu01", expected=expected)
     evidence = Evidence("gpu01", "facts", 0.0, 1.0, document=facts_of(machine).document.raw)
@@ -102,24 +99,24 @@ def checked(machine: Machine, expected: dict[str, object], baselines: Baselines)
 
 
 @pytest.mark.parametrize("platform", ["hgx-h200-8", "hgx-h100-4", "hgx-a100-80gb-8", "l40s"])
-def test_a_platform_that_the_pci_ids_exclude_says_nothing_of_the_node(platform: str) -> None:
+def test_a_platform_that_the_pci_ids_exclude_says_nothing_of_the_node(platform):
     told = checked(Machine.hgx_h100("gpu01"), {"platform": platform}, Baselines.read())
     assert told.exit is Exit.UNKNOWN
     assert told.line.startswith("could not tell: node: your settings contradict the machine: platform")
 
 
 @pytest.mark.parametrize(("key", "value", "unit"), OFF)
-def test_a_limit_that_the_recognised_platform_excludes_says_nothing_either(key: str, value: int, unit: str) -> None:
+def test_a_limit_that_the_recognised_platform_excludes_says_nothing_either(key, value, unit):
     told = checked(Machine.hgx_h100("gpu01"), {"limits": {key: value}}, Baselines.read())
     assert (told.exit, "your settings contradict the machine" in told.line) == (Exit.UNKNOWN, True), unit
 
 
-def test_the_cloud_of_a_board_contradicts_it_not() -> None:
+def test_the_cloud_of_a_board_contradicts_it_not():
     facts = facts_of(Machine.hgx_h100("gpu01"))
     assert baseline_of(facts, Node("gpu01", expected={"platform": "azure-nd-h100-v5"})).contradiction == ""
 
 
-def test_a_site_file_with_the_limits_of_another_board_drains_no_node(tmp_path: Path) -> None:
+def test_a_site_file_with_the_limits_of_another_board_drains_no_node(tmp_path):
     """The file of H200 nodes, by a slip for all H100 nodes of a site: what each of them says before a job."""
     file = site_file(tmp_path, "gpu.memory_min_gib", 137, "GiB")
     evidence = Evidence("gpu01", "facts", 0.0, 1.0, document=facts_of(Machine.hgx_h100("gpu01")).document.raw)

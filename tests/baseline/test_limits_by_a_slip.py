@@ -1,7 +1,5 @@
 """Limits that a slip of the pen would switch off; the keys that a site's own checks name."""
 
-from pathlib import Path
-
 import pytest
 
 from nodegate.baseline.baseline import Baselines
@@ -14,7 +12,7 @@ BURN = "burn.bf16_tflops: {value: %s, unit: TFLOPS, direction: at least, source:
 DOWNWARDS = "{value: %s, unit: %s, direction: at most, source: ours}"
 
 
-def site(folder: Path, limit: str, platform: str = "hgx-h100-8") -> Path:
+def site(folder, limit, platform="hgx-h100-8"):
     file = folder / f"{platform.replace('*', 'everywhere')}.yaml"
     file.write_text(f'platform: "{platform}"\nlimits:\n  {limit}\n')
     return file
@@ -34,20 +32,20 @@ def site(folder: Path, limit: str, platform: str = "hgx-h100-8") -> Path:
         ("burn.fp16_tflops: {value: 700, unit: TFLOPS, source: ours}", r"no check asks for burn\.fp16_tflops"),
     ],
 )
-def test_a_slip_in_a_file_is_refused_with_its_line(tmp_path: Path, limit: str, said: str) -> None:
+def test_a_slip_in_a_file_is_refused_with_its_line(tmp_path, limit, said):
     file = site(tmp_path, limit)
     with pytest.raises(UsageError, match=f"^{file}:3: .*{said}"):
         Baselines.read([file])
 
 
 @pytest.mark.parametrize(("watts", "why"), [(-1, "is below zero"), (0, "holds for every device"), (0.7, "known")])
-def test_a_limit_of_the_inventory(watts: float, why: str) -> None:
+def test_a_limit_of_the_inventory(watts, why):
     node = Node("gpu1", expected={"limits": {"gpu.power_limit_w": watts}}, origin="hosts.yaml:7")
     with pytest.raises(UsageError, match=rf"^hosts\.yaml:7: .*{why}"):
         Baselines.read().check_expected([node])
 
 
-def refusal(limits: dict[str, object]) -> str:
+def refusal(limits):
     with pytest.raises(UsageError) as caught:
         Baselines.read().check_expected([Node("gpu1", expected={"limits": limits}, origin="hosts.yaml:7")])
     return str(caught.value)
@@ -55,7 +53,7 @@ def refusal(limits: dict[str, object]) -> str:
 
 @pytest.mark.parametrize("value", ["700 W", ".nan", "nan", "inf", float("nan"), float("inf"), True, ""])
 @pytest.mark.parametrize("key", ["gpu.power_limit_w", "gpu.count", "host.locked_memory_min_gib", "site.own_gb_per_s"])
-def test_a_limit_that_is_no_number(key: str, value: object) -> None:
+def test_a_limit_that_is_no_number(key, value):
     assert f"{key} must be a number, not {value!r}" in refusal({key: value})
 
 
@@ -69,23 +67,23 @@ def test_a_limit_that_is_no_number(key: str, value: object) -> None:
         ("counters.pcie_replays_per_lane_per_min", 8, "a list"),
     ],
 )
-def test_a_limit_of_another_kind(key: str, value: object, wanted: str) -> None:
+def test_a_limit_of_another_kind(key, value, wanted):
     assert f"{key} must be {wanted}, not {value!r}" in refusal({key: value})
 
 
-def test_a_limit_of_the_right_kind_is_taken() -> None:
+def test_a_limit_of_the_right_kind_is_taken():
     numbers = {"gpu.power_limit_w": "650", "host.locked_memory_min_gib": "unlimited"}
     limits = {**numbers, "kernel.version_min": "5.15", "nccl.nvls": False}
     Baselines.read().check_expected([Node("gpu1", expected={"limits": limits}, origin="hosts.yaml:7")])
 
 
-def test_a_platform(tmp_path: Path) -> None:
+def test_a_platform(tmp_path):
     file = site(tmp_path, "gpu.count: {value: 8, unit: GPUs, source: order}", platform="hgx-h100")
     with pytest.raises(UsageError, match=r"no platform 'hgx-h100'.* - did you mean hgx-h100-[48]"):
         Baselines.read([file])
 
 
-def test_everywhere_means_everywhere_until_a_later_file(tmp_path: Path) -> None:
+def test_everywhere_means_everywhere_until_a_later_file(tmp_path):
     every = site(tmp_path, "gpu.count: {value: 9, unit: GPUs, source: order}", platform="*")
     later = site(tmp_path, "gpu.count: {value: 4, unit: GPUs, source: order, deliberate: half}")
     node = Node("gpu1", expected={"platform": "hgx-h100-8"})
@@ -104,14 +102,14 @@ def test_memory(host, baseline, verdicts):
 '''
 
 
-def baseline_file(folder: Path, key: str) -> Path:
+def baseline_file(folder, key):
     folder.mkdir(exist_ok=True)
     file = folder / "memory.yaml"
     file.write_text(f'platform: "*"\nlimits:\n  {key}: {{value: 8, unit: bytes, source: "our order"}}\n')
     return file
 
 
-def check_file(folder: Path) -> Path:
+def check_file(folder):
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "test_memory.py"
     file.write_text(CHECK)

@@ -27,15 +27,15 @@ limits:
 """
 
 
-def entry(text: str = H100, key: str = KEY) -> Entry:
+def entry(text=H100, key=KEY):
     return baseline_file.parse(strict_yaml.load(text, "b.yaml")).limits[key]
 
 
-def measured(size_bytes: int, gpus: int = 8, **more: str) -> dict[str, str]:
+def measured(size_bytes, gpus=8, **more):
     return {"tool": "all_reduce_perf", "size_bytes": str(size_bytes), "gpus": str(gpus), **more}
 
 
-def stored(parameters: str) -> Entry:
+def stored(parameters):
     return entry(f"platform: p\nlimits:\n  a.b: {{value: 8, unit: W, source: s, parameters: {parameters}}}\n", "a.b")
 
 
@@ -80,7 +80,7 @@ class TestWhichValueCounts:
             *(("{size_bytes_min: 512}", hostile, False) for hostile in ("", "nan", "a lot", "inf", "-inf")),
         ],
     )
-    def test_numbers_are_compared_as_numbers(self, parameters: str, given: str, fits: bool):
+    def test_numbers_are_compared_as_numbers(self, parameters, given, fits):
         assert isinstance(stored(parameters).for_conditions({"size_bytes": given}), Entry) is fits
 
 
@@ -111,7 +111,7 @@ class TestVariantsInAFile:
             ),
         ],
     )
-    def test_a_slip_of_the_pen_is_an_error_with_its_line(self, body: str, complaint: str):
+    def test_a_slip_of_the_pen_is_an_error_with_its_line(self, body, complaint):
         with pytest.raises(UsageError) as problem:
             entry(f"platform: p\nlimits:\n  a.b: {{unit: W, {body}}}\n", "a.b")
         assert complaint in str(problem.value)

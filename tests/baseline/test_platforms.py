@@ -24,7 +24,7 @@ H100, L40S, H200 = "10de:2330", "10de:26b9", "10de:2335"
         ([L40S] * 7 + [H200], "l40s"),
     ],
 )
-def test_the_platform_is_known_by_most_gpus_and_the_switches(seen: list[str], expected: str):
+def test_the_platform_is_known_by_most_gpus_and_the_switches(seen, expected):
     assert SHIPPED.for_node(Node("n"), None, pci_seen(*seen)).platform == expected
 
 
@@ -50,7 +50,7 @@ def test_nvml_alone_will_do():
         ("", "", 4, "hgx-h100-8"),
     ],
 )
-def test_a_cloud_is_known_by_its_system(vendor: str, product: str, switches: int, expected: str) -> None:
+def test_a_cloud_is_known_by_its_system(vendor, product, switches, expected):
     pci = pci_seen(*[H100] * 8, *[NVSWITCH] * switches)
     found = SHIPPED.for_node(Node("n"), None, pci, host_seen(vendor, product))
     assert (found.platform, found.is_part) == (expected, False)
@@ -64,7 +64,7 @@ def test_a_cloud_is_known_by_its_system(vendor: str, product: str, switches: int
         ("hgx-h100-8", ("Microsoft Corporation", "Virtual Machine")),  # named before the layout was known
     ],
 )
-def test_a_layout_and_its_board_are_no_contradiction(named: str, system: tuple[str, str]) -> None:
+def test_a_layout_and_its_board_are_no_contradiction(named, system):
     node = Node("n", expected={"platform": named})
     found = SHIPPED.for_node(node, None, pci_seen(*[H100] * 8, *[NVSWITCH] * 4), host_seen(*system))
     assert (found.platform, found.named, found.detected) == (named, named, named)
@@ -73,7 +73,7 @@ def test_a_layout_and_its_board_are_no_contradiction(named: str, system: tuple[s
 class TestAPartOfABoard:
     @pytest.mark.parametrize("count", [1, 2, 4])
     @pytest.mark.parametrize("system", [("QEMU", "Standard PC"), ("", "")])
-    def test_a_virtual_machine_may_have_some_of_the_gpus(self, count: int, system: tuple[str, str]) -> None:
+    def test_a_virtual_machine_may_have_some_of_the_gpus(self, count, system):
         found = SHIPPED.for_node(Node("n"), None, pci_seen(*[H200] * count), host_seen(*system))
         assert (found.platform, found.is_part) == ("hgx-h200-8", True)
         assert found.title == "a virtual machine with a part of 8 x H200 SXM5 141 GB on an HGX board with NVSwitches"
@@ -84,24 +84,24 @@ class TestAPartOfABoard:
         with pytest.raises(NotJudged, match=r"part of hgx-h200-8; nodegate_gpus says how many GPUs it has$"):
             found.limit("gpu.count")
 
-    def test_their_number_is_judged_where_the_inventory_names_it(self) -> None:
+    def test_their_number_is_judged_where_the_inventory_names_it(self):
         node = Node("n", expected={"gpus": 2})
         found = SHIPPED.for_node(node, None, pci_seen(H200), host_seen("QEMU", "KVM"))
         assert found.limit("gpu.count").value == 2
 
     @pytest.mark.parametrize("count", [3, 5, 6, 7])
-    def test_numbers_that_nobody_sells_are_a_lost_gpu(self, count: int) -> None:
+    def test_numbers_that_nobody_sells_are_a_lost_gpu(self, count):
         found = SHIPPED.for_node(Node("n"), None, pci_seen(*[H200] * count), host_seen("QEMU", "KVM"))
         assert not found.is_part
         assert found.limit("gpu.count").value in (4, 8)
         assert found.limit("gpu.count").value != count
 
-    def test_on_bare_metal_a_missing_gpu_is_missing(self) -> None:
+    def test_on_bare_metal_a_missing_gpu_is_missing(self):
         pci = pci_seen(*[H200] * 4, *[NVSWITCH] * 4)
         found = SHIPPED.for_node(Node("n"), None, pci, host_seen("Dell Inc.", "PowerEdge XE9680"))
         assert (found.is_part, found.limit("gpu.count").value) == (False, 8)
 
-    def test_a_named_platform_is_meant_whole(self) -> None:
+    def test_a_named_platform_is_meant_whole(self):
         node = Node("n", expected={"platform": "hgx-h200-8"})
         found = SHIPPED.for_node(node, None, pci_seen(H200), host_seen("QEMU", "KVM"))
         assert (found.is_part, found.limit("gpu.count").value) == (False, 8)
@@ -138,7 +138,7 @@ FABRIC = {"fabric.nvswitches", "fabric.state", "fabric.health", "fabric.summary"
 
 
 @pytest.mark.parametrize("platform", sorted(PLATFORMS))
-def test_a_healthy_node_of_the_platform(platform: str) -> None:
+def test_a_healthy_node_of_the_platform(platform):
     machine = node_of(platform)
     records = whole(machine, only=lambda check: check.id.split(".")[0] in SUBJECTS or check.id in FABRIC)
     recognised = LOOKS_LIKE.get(platform, platform)
@@ -155,5 +155,5 @@ LOOKS_LIKE = {"oci-bm-gpu-h100-8": "hgx-h100-8"}  # the inventory has to name it
 NEEDS_MORE = {"gsp.agreement", "gsp.version", "platform.one_name", "gsp.fleet"}  # other facts than the GPU's own
 
 
-def test_every_platform_is_made() -> None:
+def test_every_platform_is_made():
     assert len(PLATFORMS) == 30

@@ -33,21 +33,21 @@ class Figure(NamedTuple):
     conditions: dict[str, str]
     source: str
 
-    def __str__(self) -> str:
+    def __str__(self):
         return f"{self.platform} {self.key} {self.value:g}"
 
 
-def figures(state: str) -> list[Figure]:
+def figures(state):
     with (Path(__file__).parent / "public_figures.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row.pop("state") == state]
     return [Figure(**{**row, "value": float(row["value"]), "conditions": pairs(row["conditions"])}) for row in rows]
 
 
-def pairs(text: str) -> dict[str, str]:
+def pairs(text):
     return dict(part.split("=") for part in text.split())
 
 
-def limit_of(figure: Figure) -> tuple[float, float]:
+def limit_of(figure):
     """The limit that holds for a number, stored or derived, and its peak."""
     unit = "TFLOPS" if figure.key.endswith("_tflops") else "GB/s"
     metric = Metric(figure.key, (figure.value,), unit, conditions=figure.conditions)
@@ -61,18 +61,18 @@ def limit_of(figure: Figure) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("figure", figures("healthy"), ids=str)
-def test_what_is_published_of_good_boards_passes(figure: Figure) -> None:
+def test_what_is_published_of_good_boards_passes(figure):
     least, peak = limit_of(figure)
     assert least <= figure.value <= peak, figure.source
 
 
 @pytest.mark.parametrize("figure", figures("sick"), ids=str)
-def test_what_is_published_of_bad_boards_fails(figure: Figure) -> None:
+def test_what_is_published_of_bad_boards_fails(figure):
     least, _ = limit_of(figure)
     assert figure.value < least, figure.source
 
 
-def test_every_figure_has_its_source_and_every_board_a_figure() -> None:
+def test_every_figure_has_its_source_and_every_board_a_figure():
     every = figures("healthy") + figures("sick")
     assert all(each.source for each in every)
     boards = {name for name, each in SHIPPED.platforms.items() if not each.like}
@@ -81,7 +81,7 @@ def test_every_figure_has_its_source_and_every_board_a_figure() -> None:
     assert len(figures("sick")) > 40
 
 
-def test_each_stored_limit_is_below_its_peak_and_above_half_of_it() -> None:
+def test_each_stored_limit_is_below_its_peak_and_above_half_of_it():
     """Below half of what physics allows a limit finds little: such a one is named here, with the reason."""
     low = set()
     for name, entry in VALUES:

@@ -17,13 +17,13 @@ _ROW = re.compile(r"^\| `([a-z0-9_.]+)` \|([^|]*)\|", re.MULTILINE)
 _NAME = re.compile(r'"([a-z][a-z0-9_]*\.(?:[a-z0-9_.]|\{[^{}"]{1,60}\})+)"')
 
 
-def documented() -> dict[str, str]:
+def documented():
     """Limit key -> unit, "" where there is none."""
     rows = _ROW.findall((ROOT / "docs/reference/limit-keys.md").read_text())
     return {key: re.sub(r"^\(.*\)$", "", unit.strip()) for key, unit in rows}
 
 
-def named_in_the_source() -> re.Pattern[str]:
+def named_in_the_source():
     """What the checks and the machinery can ask a baseline for; a measured number is asked for by its metric's name."""
     files = [*suite_folder("checks").glob("test_*.py"), *(ROOT / "src/nodegate").rglob("*.py")]
     names = {name for file in files for name in _NAME.findall(file.read_text())}
@@ -39,7 +39,7 @@ def test_the_files_do_not_contradict_one_another():
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_each_file_names_only_documented_keys_in_their_units(file: Path):
+def test_each_file_names_only_documented_keys_in_their_units(file):
     read = baseline_file.read(file, file.name)
     keys = documented()
     assert read.platform in (file.stem, "*")
@@ -47,7 +47,7 @@ def test_each_file_names_only_documented_keys_in_their_units(file: Path):
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if file.name != "common.yaml"], ids=lambda file: file.name)
-def test_each_platform_says_how_it_is_recognised_and_what_it_is(file: Path):
+def test_each_platform_says_how_it_is_recognised_and_what_it_is(file):
     read = baseline_file.read(file, file.name)
     assert read.match is not None or (read.like and "nodegate_platform" in file.read_text())
     assert read.title

@@ -13,13 +13,13 @@ GEN3_X16, GEN4_X16, GEN5_X16 = 15.75, 31.5, 63.0  # GB/s in one direction
 GIB = 1 << 30
 
 
-def stored(platform: str, key: str, **conditions: str) -> Entry:
+def stored(platform, key, **conditions):
     found = SHIPPED.platforms[platform].limits[key].for_conditions(conditions)
     assert isinstance(found, Entry), found
     return found
 
 
-def gate(platform: str, key: str, **conditions: str) -> float:
+def gate(platform, key, **conditions):
     value = stored(platform, key, **conditions).limit.value
     assert isinstance(value, float)
     return value
@@ -50,14 +50,14 @@ def test_every_value_is_a_floor_below_a_typical_one_with_its_source_and_conditio
     ("platform", "of_8_gib", "of_1_gib"),
     [("hgx-a100-80gb-8", 232, 222), ("hgx-h100-8", 480, 445), ("hgx-h200-8", 473, 460), ("hgx-b200-8", 838, 704)],
 )
-def test_a_delivery_and_a_night_are_held_to_different_values(platform: str, of_8_gib: int, of_1_gib: int):
+def test_a_delivery_and_a_night_are_held_to_different_values(platform, of_8_gib, of_1_gib):
     for size, value in ((8 * GIB, of_8_gib), (GIB, of_1_gib), (GIB // 2, of_1_gib)):
         assert stored(platform, "nccl.all_reduce_gb_per_s", size_bytes=str(size), gpus="8").value == value
 
 
 @pytest.mark.parametrize("platform", ["hgx-h100-8", "hgx-h200-8", "hgx-b200-8"])
 @pytest.mark.parametrize("size", [8 * GIB, GIB, GIB // 2])
-def test_a_node_that_lost_nvlink_sharp_is_below_the_gate_at_every_size(platform: str, size: int):
+def test_a_node_that_lost_nvlink_sharp_is_below_the_gate_at_every_size(platform, size):
     """Rings give 370 GB/s where NVLS gives 480, and less for smaller messages."""
     ring = float(str(stored(platform, "nccl.all_reduce_ring_gb_per_s", size_bytes=str(8 * GIB), gpus="8").value))
     lost = ring if size == 8 * GIB else 0.9 * ring
@@ -65,7 +65,7 @@ def test_a_node_that_lost_nvlink_sharp_is_below_the_gate_at_every_size(platform:
 
 
 @pytest.mark.parametrize("platform", OF_EIGHT)
-def test_sharp_is_expected_from_hopper_on(platform: str):
+def test_sharp_is_expected_from_hopper_on(platform):
     expected = SHIPPED.platforms[platform].limits["nccl.nvls"]
     assert expected.value is not platform.startswith(("hgx-a100", "hgx-a800"))
 
@@ -79,7 +79,7 @@ ON_PCIE = {
 
 @pytest.mark.parametrize("platform", sorted(ON_PCIE))
 @pytest.mark.parametrize("key", ["memory.host_to_device_gb_per_s", "memory.device_to_host_gb_per_s"])
-def test_half_the_width_and_a_generation_less_are_below_the_gate(platform: str, key: str):
+def test_half_the_width_and_a_generation_less_are_below_the_gate(platform, key):
     entry = stored(platform, key, path="ce")
     limit, peak = gate(platform, key, path="ce"), entry.peak
     assert peak in (GEN4_X16, GEN5_X16)
@@ -106,7 +106,7 @@ GATES_THAT_MATTER = {
 
 
 @pytest.mark.parametrize("factor", [1000, 0.001, 8, 0.125])
-def test_no_shipped_value_could_be_off_by_a_thousand_or_by_eight(factor: float) -> None:
+def test_no_shipped_value_could_be_off_by_a_thousand_or_by_eight(factor):
     """DCGM holds an H200 to 2333 MB/s of memory bandwidth, where 3,500,000 are measured: it never fails."""
     for platform, entry in VALUES:
         text = f"platform: p\nlimits:\n  {entry.key}:\n    {{value: {entry.value * factor:.6f}, peak: {entry.peak}, "  # type: ignore[operator]
@@ -115,13 +115,13 @@ def test_no_shipped_value_could_be_off_by_a_thousand_or_by_eight(factor: float) 
             baseline_file.parse(loaded)
 
 
-def test_there_are_the_boards_that_matter() -> None:
+def test_there_are_the_boards_that_matter():
     boards = {"a100-40gb", "a100-80gb", "a800", "h100", "h800", "h20", "h200", "b200"}
     assert set(BOARDS_OF_EIGHT) == {f"hgx-{board}-8" for board in boards}
 
 
 @pytest.mark.parametrize("platform", BOARDS_OF_EIGHT)
-def test_every_board_with_eight_gpus_has_the_gates_that_matter(platform: str) -> None:
+def test_every_board_with_eight_gpus_has_the_gates_that_matter(platform):
     """NVSentinel passes an all_reduce of 100 GB/s where 480 are measured; oci-dr-hpc checks nothing on a B200."""
     assert GATES_THAT_MATTER - SHIPPED.platforms[platform].limits.keys() == set()
     held = [entry for name, entry in VALUES if name == platform]

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.made_findings import finding, record
@@ -25,7 +24,7 @@ OF_CAUSE = (
 )
 
 
-def run_of_the_demo(folder: Path, *start: str) -> tuple[int, dict[str, Any]]:
+def run_of_the_demo(folder, *start):
     """The exit code and report.json of a whole run over the demo fleet."""
     words = ["checks", "--inventory", "inventory/demo.yaml", "--run-dir", str(folder), "-p", "no:cacheprovider", "-q"]
     command = [sys.executable, *start, *words, "--history", f"{folder}.sqlite"]
@@ -34,8 +33,8 @@ def run_of_the_demo(folder: Path, *start: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads((folder / "report.json").read_text(encoding="utf-8"))
 
 
-def decided(report: dict[str, Any]) -> dict[str, object]:
-    def kept(entry: dict[str, Any], names: tuple[str, ...]) -> dict[str, object]:
+def decided(report):
+    def kept(entry, names):
         return {name: entry[name] for name in names if name in entry}
 
     return {
@@ -45,7 +44,7 @@ def decided(report: dict[str, Any]) -> dict[str, object]:
     }
 
 
-def sentences(report: dict[str, Any]) -> set[str]:
+def sentences(report):
     """What the decisive findings say and ask for."""
     found = [cause["decisive"] for cause in report["causes"]]
     return {each[name] for each in found for name in ("text", "note", "action") if name in each}

@@ -25,7 +25,7 @@ class Delivery(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def delivery(tmp_path_factory: pytest.TempPathFactory) -> Delivery:
+def delivery(tmp_path_factory):
     where = tmp_path_factory.mktemp("delivery")
     site, record = where / "site.yaml", where / "record.sqlite"
     site.write_text(SITE, encoding="utf-8")

@@ -3,11 +3,9 @@
 import gzip
 import json
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pandas as pd
 import pytest
-from certificate.conftest import Delivery
 from fleet.machine import Machine
 from support.recorded import run_pytest, write_fleet
 
@@ -22,13 +20,13 @@ SIGNS = {"at least": "at least ", "at most": "at most ", "": ""}
 class Rows(HTMLParser):
     """The cells of each row of an HTML file, as text."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
         self.rows: list[list[str]] = []
         self._in = False
         self.feed(text)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         if tag == "tr":
             self.rows.append([])
         if tag in ("td", "th") and self.rows:
@@ -37,15 +35,15 @@ class Rows(HTMLParser):
         if tag in ("div", "span") and self._in:
             self.rows[-1][-1] += "\n"
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         self._in = self._in and tag not in ("td", "th")
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if self._in:
             self.rows[-1][-1] += data
 
 
-def results(folder: Path) -> pd.DataFrame:
+def results(folder):
     report = json.loads((folder / "report.json").read_text("utf-8"))
     about = {node["node"]: node for node in report["nodes"]}
     rows = []
@@ -71,7 +69,7 @@ def results(folder: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def expected(folder: Path) -> list[tuple[str, ...]]:
+def expected(folder):
     """Platform, quantity, worst, median, worst of accepted, kept; and each limit, for each claim in its order."""
     found = []
     table = results(folder)
@@ -97,7 +95,7 @@ def expected(folder: Path) -> list[tuple[str, ...]]:
     return found
 
 
-def printed(folder: Path) -> list[tuple[str, ...]]:
+def printed(folder):
     found = []
     for cells in Rows((folder / "certificate.html").read_text("utf-8")).rows:
         if len(cells) == 7 and cells[0] != "Platform":
@@ -107,13 +105,13 @@ def printed(folder: Path) -> list[tuple[str, ...]]:
     return found
 
 
-def test_the_demo(delivery: Delivery) -> None:
+def test_the_demo(delivery):
     found = printed(delivery.first)
     assert len(found) > 60
     assert sorted(found) == sorted(expected(delivery.first))
 
 
-def test_16_nodes(tmp_path: Path) -> None:
+def test_16_nodes(tmp_path):
     machines = [Machine.hgx_h100(f"gpu{number:04d}", number) for number in range(1, 17)]
     write_fleet(tmp_path, machines)
     run_pytest(tmp_path, ["--inventory", "hosts.yaml", "--run-dir", "run", "-q"])
@@ -131,7 +129,7 @@ def test_16_nodes(tmp_path: Path) -> None:
         ("GPU model", ("NVIDIA H100 80GB HBM3", "79 / 79", "16 / 16", "not known; not known: hgx03")),
     ],
 )
-def test_ordered_delivered_accepted(delivery: Delivery, item: str, told: tuple[str, ...]) -> None:
+def test_ordered_delivered_accepted(delivery, item, told):
     rows = Rows((delivery.first / "certificate.html").read_text("utf-8")).rows
     first = next(cells for cells in rows if cells and cells[0] == item)
     assert tuple(" ".join(cell.split()) for cell in first[1:]) == told

@@ -1,9 +1,7 @@
 """Rounds: what another round says of a serial number counts, what it does not read stays as it was."""
 
-from pathlib import Path
-
 import pytest
-from certificate.conftest import IN, OUT, Delivery
+from certificate.conftest import IN, OUT
 from support import sample_report
 
 from nodegate.certificate.page import page
@@ -17,7 +15,7 @@ from nodegate.report.model import Report
 GOOD, BAD = NodeVerdict.ACCEPTED, NodeVerdict.REJECTED
 
 
-def rounds(*each: dict[str, tuple[NodeVerdict, dict[str, str]]]) -> list[Round]:
+def rounds(*each):
     return [
         Round(f"run{at}", float(at), "ab" * 32, tuple(RoundNode(name, *found) for name, found in nodes.items()))
         for at, nodes in enumerate(each, 1)
@@ -46,7 +44,7 @@ def test_where_a_serial_number_stands(second: dict, told: dict) -> None:  # type
     assert {name: (found[name].node, found[name].out, found[name].was, found[name].verdict) for name in told} == told
 
 
-def test_the_newest_verdict_counts_and_an_unreachable_node_is_not_accepted() -> None:
+def test_the_newest_verdict_counts_and_an_unreachable_node_is_not_accepted():
     every = rounds(FIRST, {"a": (GOOD, {"GPU 0": "S-900"})}, {"b": (NodeVerdict.UNREACHABLE, {})})
     found = {node.node: (at, node.verdict) for at, node in newest(every)}
     assert found == {"a": (2, GOOD), "b": (3, NodeVerdict.UNREACHABLE)}
@@ -54,12 +52,12 @@ def test_the_newest_verdict_counts_and_an_unreachable_node_is_not_accepted() -> 
     assert told == [("a", True, ("round 2",)), ("b", False, ())]
 
 
-def test_a_serial_number_in_two_nodes_is_named() -> None:
+def test_a_serial_number_in_two_nodes_is_named():
     assert in_two_nodes(rounds(FIRST, {"c": (GOOD, {"GPU 3": "S-200"})})) == [("S-200", ("c", "b"))]
     assert in_two_nodes(rounds(FIRST)) == []
 
 
-def test_a_second_round_names_the_replaced_board(delivery: Delivery) -> None:
+def test_a_second_round_names_the_replaced_board(delivery):
     before, now = kept(delivery.second), load(delivery.second)
     assert [each.run for each in before.rounds] == ["run1"]
     assert kept(delivery.first) == Rounds()
@@ -71,7 +69,7 @@ def test_a_second_round_names_the_replaced_board(delivery: Delivery) -> None:
     assert earlier(delivery.record, sample_report.run(started_epoch_s=2e9, contract=other)) == Rounds()
 
 
-def test_a_round_that_is_gone_or_changed_is_named(delivery: Delivery, tmp_path: Path) -> None:
+def test_a_round_that_is_gone_or_changed_is_named(delivery, tmp_path):
     hidden = delivery.first.rename(tmp_path / "away")
     try:
         assert earlier(delivery.record, load(delivery.second).run) == Rounds(notes=("run1",))
@@ -79,7 +77,7 @@ def test_a_round_that_is_gone_or_changed_is_named(delivery: Delivery, tmp_path: 
         hidden.rename(delivery.first)
 
 
-def test_a_part_says_so_and_accepts_nothing_and_texts_of_nodes_stay_text() -> None:
+def test_a_part_says_so_and_accepts_nothing_and_texts_of_nodes_stay_text():
     run = sample_report.run(selection="-k burn")
     nodes = (NodeReport("gpu1", GOOD), NodeReport("<b>|", BAD, serials={"GPU 0": "</p>[1/9 x"}))
     for lang, said in (("en", "No acceptance"), ("zh", "不构成验收")):

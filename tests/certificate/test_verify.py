@@ -7,12 +7,11 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pypdf
 import pytest
-from certificate.conftest import IN, Delivery
+from certificate.conftest import IN
 from support.schemas import read_output
 
 from nodegate.certificate.page import FILES
@@ -20,7 +19,7 @@ from nodegate.certificate.pdf import print_pdf
 from nodegate.cli import main
 
 
-def with_other_digits(page: Path, count: int, seed: int) -> None:
+def with_other_digits(page, count, seed):
     """Write the page with so many of its digits changed, no two near each other."""
     before, mark, text = page.read_text("utf-8").partition("<main>")
     places = [found.start() for found in re.finditer(r"\d(?=[^<>]*<(?!col))", text)]
@@ -30,7 +29,7 @@ def with_other_digits(page: Path, count: int, seed: int) -> None:
     page.write_text(before + mark + text, encoding="utf-8")
 
 
-def texts(pdf: Path) -> list[str]:
+def texts(pdf):
     return ["".join(page.extract_text().split()) for page in pypdf.PdfReader(pdf).pages]
 
 
@@ -38,19 +37,19 @@ ENDED = {"en": "page {n} of {m}", "zh": "第{n}页，共{m}页"}  # noqa: RUF001
 
 
 @pytest.fixture
-def run(delivery: Delivery, tmp_path: Path) -> Path:
+def run(delivery, tmp_path):
     return shutil.copytree(delivery.second, tmp_path / "run2")
 
 
 @pytest.fixture(scope="session")
-def pdfs(delivery: Delivery, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def pdfs(delivery, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pdf")
     for lang in ENDED:
         assert main(["report", str(delivery.second), "--pdf", str(folder / f"{lang}.pdf"), "--lang", lang]) == 0
     return {lang: folder / f"{lang}.pdf" for lang in ENDED}
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+def said(capsys, *arguments):
     capsys.readouterr()
     code = main(["verify", *map(str, arguments)])
     out = capsys.readouterr()
@@ -58,7 +57,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
 
 
 @pytest.mark.parametrize("name", FILES.values())
-def test_a_paper_and_its_run_are_equal(run: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_paper_and_its_run_are_equal(run, name, capsys):
     code, text = said(capsys, run / name, run)
     assert (code, text) == (0, text)
     assert re.fullmatch(
@@ -85,9 +84,7 @@ def test_a_paper_and_its_run_are_equal(run: Path, name: str, capsys: pytest.Capt
         ("</body>", "<p>[run: other]</p></body>", "the paper names two of run"),
     ],
 )
-def test_a_change_of_the_paper_is_told(
-    run: Path, old: str, new: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_change_of_the_paper_is_told(run, old, new, told, capsys):
     paper = run.parent / "paper.html"
     text = (run / "certificate.html").read_text("utf-8")
     assert old in text
@@ -117,7 +114,7 @@ def test_each_changed_digit_is_told_and_of_a_pdf_its_page(  # noqa: PLR0917 - fi
     assert (code, told) == (1, {number: count for number, count in other.items() if count})
 
 
-def test_a_paper_of_another_release_is_compared_in_part(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_paper_of_another_release_is_compared_in_part(run, capsys):
     paper = run / "certificate.html"
     text = paper.read_text("utf-8").replace("(certificate of ", "(certificate of 0.")
     paper.write_text(text.replace("657 TFLOPS", "567 TFLOPS"), encoding="utf-8")
@@ -127,7 +124,7 @@ def test_a_paper_of_another_release_is_compared_in_part(run: Path, capsys: pytes
     assert said(capsys, paper, run)[0] == 1
 
 
-def flip(file: Path) -> None:
+def flip(file):
     file.write_bytes(file.read_bytes()[:-1] + b" ")
 
 
@@ -147,9 +144,7 @@ def flip(file: Path) -> None:
         (lambda run: (run / "rounds.json").write_text("{"), "2 rounds.json"),
     ],
 )
-def test_a_change_of_the_folder_is_1_and_what_cannot_be_compared_is_2(
-    run: Path, change: Callable[[Path], object], told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_change_of_the_folder_is_1_and_what_cannot_be_compared_is_2(run, change, told, capsys):
     change(run)
     code, out = said(capsys, run / "certificate.html", run)
     expected, _, words = told.partition(" ")
@@ -158,9 +153,7 @@ def test_a_change_of_the_folder_is_1_and_what_cannot_be_compared_is_2(
 
 
 @pytest.mark.parametrize("lang", ENDED)
-def test_a_printed_pdf_names_its_run_on_each_page(
-    pdfs: dict[str, Path], delivery: Delivery, lang: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_printed_pdf_names_its_run_on_each_page(pdfs, delivery, lang, capsys):
     pages = pypdf.PdfReader(pdfs[lang]).pages
     manifest = json.loads((delivery.second / "report.json").read_bytes())["run"]["manifest_sha256"]
     assert len(pages) > 5
@@ -176,7 +169,7 @@ def test_a_printed_pdf_names_its_run_on_each_page(
     assert said(capsys, pdfs[lang], delivery.first)[0] == 1
 
 
-def test_a_signature_of_ssh_keygen(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_signature_of_ssh_keygen(run, capsys):
     paper, key = run / "certificate.html", run.parent / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     subprocess.run(["ssh-keygen", "-q", "-Y", "sign", "-f", str(key), "-n", "nodegate", str(paper)], check=True)
@@ -190,7 +183,7 @@ def test_a_signature_of_ssh_keygen(run: Path, capsys: pytest.CaptureFixture[str]
     assert said(capsys, paper, run, *asked[:2])[0] == 2
 
 
-def test_only_a_delivery_has_a_certificate(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_a_delivery_has_a_certificate(run, capsys):
     (run / "certificate.zh.html").unlink()
     assert main(["report", str(run), "--pdf", str(run / "x.pdf"), "--lang", "zh"]) == 2
     assert "only a run of profile delivery has one" in capsys.readouterr().err

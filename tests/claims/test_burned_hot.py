@@ -1,8 +1,5 @@
 """The claim `burned`: it says how long and how hot, and stays open where the burn was no burn."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from fleet.load import burn
 from fleet.machine import Machine
@@ -12,13 +9,13 @@ from support.wrong_alike import ORDERED
 from nodegate.claims.prove import claims_of_node
 from nodegate.claims.verdict import node_verdict
 from nodegate.profile import Profile
-from nodegate.records.claim import Shown, State, in_words
+from nodegate.records.claim import State, in_words
 from nodegate.records.verdict import GOOD, NodeVerdict
 
 NODES = 4
 
 
-def burned(plant: Callable[[Machine], object], claim: str = "burned") -> tuple[set[NodeVerdict], Shown]:
+def burned(plant, claim="burned"):
     machines = [Machine.hgx_h100(f"node{number:02d}", number) for number in range(1, NODES + 1)]
     for machine in machines:
         plant(machine)
@@ -28,8 +25,8 @@ def burned(plant: Callable[[Machine], object], claim: str = "burned") -> tuple[s
     return verdicts, next(each for each in claims["node01"] if each.claim == claim)
 
 
-def drawing(watts: float, path: str = "cublas") -> Callable[[Machine], object]:
-    def change(document: Any) -> None:
+def drawing(watts, path="cublas"):
+    def change(document):
         for gpu in document["gpus"]:
             gpu["path"] = path
             for window in burn.windows_under_load(gpu):
@@ -38,7 +35,7 @@ def drawing(watts: float, path: str = "cublas") -> Callable[[Machine], object]:
     return lambda machine: machine.under_load(burn.NAME, change)
 
 
-def test_a_real_burn_says_how_long_and_how_hot() -> None:
+def test_a_real_burn_says_how_long_and_how_hot():
     verdicts, claim = burned(lambda machine: None)
     assert verdicts == {NodeVerdict.ACCEPTED}
     assert in_words(claim.amounts) == (
@@ -57,20 +54,20 @@ LOW = "GPU 0: power in bf16 {:.3g} % of the limit, expected at least 85 %"
         (450, "ptx", "cooling and power supply were not stressed"),
     ],
 )
-def test_a_fleet_that_burns_at_a_part_of_its_power_is_not_accepted(watts: float, path: str, why: str) -> None:
+def test_a_fleet_that_burns_at_a_part_of_its_power_is_not_accepted(watts, path, why):
     verdicts, claim = burned(drawing(watts, path))
     assert not verdicts & GOOD
     assert (claim.state, claim.amounts) == (State.NOT_PROVEN, ())
     assert why in claim.why
 
 
-def test_own_kernels_may_draw_less_and_the_claim_says_so() -> None:
+def test_own_kernels_may_draw_less_and_the_claim_says_so():
     _, claim = burned(drawing(560, "ptx"))
     assert claim.state is State.PROVEN
     assert "power in bf16 80 % of the limit" in in_words(claim.amounts)
 
 
-def test_own_kernels_do_not_prove_the_rate_of_a_board_until_theirs_is_known() -> None:
+def test_own_kernels_do_not_prove_the_rate_of_a_board_until_theirs_is_known():
     _, compute = burned(drawing(690, "ptx"), "compute")
     assert compute.state is State.NOT_PROVEN
     assert compute.why.startswith(
@@ -78,8 +75,8 @@ def test_own_kernels_do_not_prove_the_rate_of_a_board_until_theirs_is_known() ->
     )
 
 
-def test_capped_boards_are_at_their_limit() -> None:
-    def plant(machine: Machine) -> None:
+def test_capped_boards_are_at_their_limit():
+    def plant(machine):
         drawing(495)(machine)
         for gpu in machine.sections["nvml"]["gpus"]:
             machine.set_gpu(gpu["index"], "power_limit_enforced_mw", 500_000)

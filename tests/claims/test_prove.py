@@ -22,11 +22,11 @@ COMPUTE = Claim(
 CHECKS = ("burn.results", "burn.speed", "burn.clock")
 
 
-def record(check: str, *findings: Finding, waiver: str = "") -> Record:
+def record(check, *findings, waiver=""):
     return Record("gpu01", check, worst(each.verdict for each in findings), findings, waiver=waiver)
 
 
-def found(verdict: Verdict = Verdict.PASS, *, index: int = 0, kind: LimitKind = LimitKind.BASELINE) -> Finding:
+def found(verdict=Verdict.PASS, *, index=0, kind=LimitKind.BASELINE):
     return Finding(gpu(index), verdict, "bf16", 700.0, "TFLOPS", Limit(650.0, "TFLOPS", "h100.yaml", kind=kind))
 
 
@@ -34,12 +34,12 @@ RESULTS = record("burn.results", Finding(gpu(0), Verdict.PASS, "results"))
 SPEED = record("burn.speed", found(), found(index=1))
 
 
-def of(*records: Record) -> Shown:
+def of(*records):
     (each,) = shown([COMPUTE], records, CHECKS)
     return each
 
 
-def left(why: str, **more: bool) -> Shown:
+def left(why, **more):
     return Shown("compute", State.NOT_PROVEN, why, ("burn.speed",), **more)
 
 
@@ -75,18 +75,16 @@ OPENS = (NotDone("no other node takes part"), NotApplicable("nobody looked"))
         ([WAIVED_CLOCK], left(LEFT_OUT, left_out=True)),
     ],
 )
-def test_a_claim_is_proven_where_every_check_passes_and_every_part_keeps_an_absolute_limit(
-    others: list[Record], said: Shown
-) -> None:
+def test_a_claim_is_proven_where_every_check_passes_and_every_part_keeps_an_absolute_limit(others, said):
     assert of(RESULTS, *others) == said
 
 
-def test_what_was_asked_for_and_has_no_verdict_says_that_the_run_ended() -> None:
+def test_what_was_asked_for_and_has_no_verdict_says_that_the_run_ended():
     assert shown([COMPUTE], [RESULTS], CHECKS, asked=CHECKS) == (left(ENDED, is_ended=True),)
     assert shown([COMPUTE], [RESULTS], CHECKS, asked=("burn.results",)) == (left(LEFT_OUT, left_out=True),)
 
 
-def test_a_failure_of_any_check_that_speaks_to_it_refutes_it() -> None:
+def test_a_failure_of_any_check_that_speaks_to_it_refutes_it():
     clock = record("burn.clock", found(Verdict.FAIL, index=3))
     refuted = of(RESULTS, SPEED, clock)
     assert (refuted.state, refuted.by) == (State.REFUTED, ("burn.clock",))
@@ -97,7 +95,7 @@ CLOSES = (ByDesign("only one GPU", witness="h100.yaml gpu.count"), NotDemanded("
 
 
 @pytest.mark.parametrize("silence", CLOSES, ids=repr)
-def test_a_check_that_is_silent_by_design_or_undemanded_counts_for_nothing(silence: NotApplicable) -> None:
+def test_a_check_that_is_silent_by_design_or_undemanded_counts_for_nothing(silence):
     absent = record("burn.speed", refusal(silence, node="gpu01"))
     assert of(RESULTS, absent) == Shown("compute", State.PROVEN, by=("burn.results",))
     none_applies = record("burn.results", refusal(silence, node="gpu01"))
@@ -117,12 +115,12 @@ SILENT = replace(COMPUTE, silent_ok=(("burn.gpu_burn", "burn.results compares ev
         (Finding(gpu(0), Verdict.FAIL, text="wrong results"), State.REFUTED),
     ],
 )
-def test_a_check_that_may_be_silent_is_excused_of_silence_alone(said: Finding, state: State) -> None:
+def test_a_check_that_may_be_silent_is_excused_of_silence_alone(said, state):
     (each,) = shown([SILENT], [RESULTS, SPEED, record("burn.gpu_burn", said)], CHECKS)
     assert each.state is state
 
 
-def test_a_claim_rests_on_checks_of_other_claims() -> None:
+def test_a_claim_rests_on_checks_of_other_claims():
     burned = Claim("burned", "all GPUs worked hot", "nightly", proof=("burn.heat",), rests_on=("burn.results",))
     heat = record("burn.heat", found())
     (left,) = shown([burned], [heat], ("burn.heat", "burn.results"))
@@ -132,18 +130,18 @@ def test_a_claim_rests_on_checks_of_other_claims() -> None:
 
 
 @pytest.mark.parametrize(("names", "claim"), [("", "site"), ("configuration", "configuration")])
-def test_a_check_of_the_site_opens_the_claim_that_it_names(names: str, claim: str) -> None:
+def test_a_check_of_the_site_opens_the_claim_that_it_names(names, claim):
     own = replace(record("ours.door", refusal(NotDone("nobody looked"), node="gpu01")), claim=names)
     found = {each.claim: each for each in claims_of_node(Profile.BOOTCHECK, [own], str)}
     assert (found[claim].state, found[claim].by) == (State.NOT_PROVEN, ("ours.door",))
 
 
-def test_of_two_nodes_the_pair_is_the_fleet() -> None:
+def test_of_two_nodes_the_pair_is_the_fleet():
     made = [{each.claim for each in claims_of_node(Profile.DELIVERY, [RESULTS], str, nodes=nodes)} for nodes in (1, 2)]
     assert made[0] - made[1] == {"collectives_rack_fleet"}
 
 
-def test_a_waived_failure_is_no_proof() -> None:
+def test_a_waived_failure_is_no_proof():
     waived = record("burn.speed", found(Verdict.FAIL), waiver=WAIVER)
     claim = of(RESULTS, waived)
     assert (claim.state, claim.is_waived, claim.signed) == (State.NOT_PROVEN, True, waived.waiver)
@@ -159,7 +157,7 @@ def test_a_waived_failure_is_no_proof() -> None:
     ],
     ids=["of another check", "of the same check", "and the other parts were only compared"],
 )
-def test_who_waives_a_failure_has_not_signed_for_what_nothing_proves(speed: Record) -> None:
+def test_who_waives_a_failure_has_not_signed_for_what_nothing_proves(speed):
     claim = of(RESULTS, speed, WAIVED_CLOCK)
     assert (claim.state, claim.is_waived, claim.signed, claim.by) == (State.NOT_PROVEN, False, "", ("burn.speed",))
     assert node_verdict([RESULTS, speed, WAIVED_CLOCK], [claim]) is NodeVerdict.INCOMPLETE
@@ -178,19 +176,17 @@ OPEN = Shown("compute", State.NOT_PROVEN, "no limit", ("burn.speed",))
         ([replace(OPEN, left_out=True)], NodeVerdict.INCOMPLETE),
     ],
 )
-def test_a_node_is_accepted_only_where_nothing_is_open_that_nobody_signed_for(
-    claims: list[Shown], verdict: NodeVerdict
-) -> None:
+def test_a_node_is_accepted_only_where_nothing_is_open_that_nobody_signed_for(claims, verdict):
     assert node_verdict([RESULTS, SPEED], claims) is verdict
 
 
-def test_a_failure_and_an_error_come_before_what_is_signed() -> None:
+def test_a_failure_and_an_error_come_before_what_is_signed():
     signed = [replace(OPEN, signed="site (owner me)")]
     assert node_verdict([RESULTS, record("burn.clock", found(Verdict.FAIL))], signed) is NodeVerdict.REJECTED
     assert node_verdict([RESULTS, record("burn.clock", found(Verdict.ERROR))], signed) is NodeVerdict.INCOMPLETE
 
 
-def test_what_is_proven_says_how_much() -> None:
+def test_what_is_proven_says_how_much():
     telling = replace(COMPUTE, amounts=("burn.speed", "burn.results"))
     (proven,) = shown(
         [telling], [RESULTS, record("burn.speed", found(), replace(found(index=1), observed=712.5))], CHECKS

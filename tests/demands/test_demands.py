@@ -3,8 +3,6 @@
 import json
 import os
 import socket
-from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,19 +15,19 @@ from nodegate.demands.demands import Demands, Embedded, parse
 from nodegate.errors import UsageError
 from nodegate.exit_codes import Exit
 from nodegate.records.evidence import Evidence
-from nodegate.run.bootcheck import LINE_LENGTH, Outcome, bootcheck
+from nodegate.run.bootcheck import LINE_LENGTH, bootcheck
 
 OWN, SERIAL = "gpu01", "7XK0001"  # of the made machine
 LIMIT = {"gpu.power_limit_w": {"value": 720, "unit": "W", "source": "a test"}}
 
 
 @pytest.fixture(autouse=True)
-def own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def own_name(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: OWN)
     monkeypatch.delenv("SLURMD_NODENAME", raising=False)
 
 
-def judged(demands: Demands | None, environ: Mapping[str, str] | None = None, **more: Any) -> Outcome:
+def judged(demands, environ=None, **more):
     document: Any = Machine.hgx_h100().document()
     document["sections"]["software"]["data"]["tools"]["site-tool"] = ""  # was looked for, and is not there
     if "change" in more:
@@ -42,7 +40,7 @@ def judged(demands: Demands | None, environ: Mapping[str, str] | None = None, **
     )
 
 
-def asked(**variables: object) -> Demands:
+def asked(**variables):
     return Demands(OWN, {f"nodegate_{name}": value for name, value in variables.items()}, place="demands.yaml")
 
 
@@ -63,7 +61,7 @@ BROKEN = {
 }
 
 
-def test_what_holds_is_fit_and_was_judged() -> None:
+def test_what_holds_is_fit_and_was_judged():
     without, outcome = judged(None), judged(asked(**HOLDS))
     assert (outcome.exit, outcome.demands) == (Exit.FIT, asked(**HOLDS).sha256)
     assert without.demands == ""
@@ -75,14 +73,14 @@ def test_what_holds_is_fit_and_was_judged() -> None:
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_does_not_hold_is_unfit_and_named(name: str) -> None:
+def test_what_does_not_hold_is_unfit_and_named(name):
     value, words = BROKEN[name]
     outcome = judged(asked(**{**HOLDS, name: value}))
     assert outcome.exit is Exit.UNFIT
     assert words in "\n".join(outcome.lines)
 
 
-def embedded(limits: object) -> Embedded:
+def embedded(limits):
     return Embedded("site.yaml", {"platform": "hgx-h100-8", "limits": limits})
 
 
@@ -92,14 +90,14 @@ OF_POLICY = Demands(OWN, {}, policy=Embedded("p.yaml", {"policy": "p", "limits":
 
 
 @pytest.mark.parametrize("demands", [OF_BASELINE, OF_POLICY], ids=["baseline", "policy"])
-def test_embedded_limits_hold(demands: Demands) -> None:
+def test_embedded_limits_hold(demands):
     found = judged(demands)
     (record,) = [each for each in found.records if each.check == "power.limit"]
     assert found.exit is Exit.UNFIT, found.line
     assert record.verdict.value == "fail"
 
 
-def test_the_command_line_wins(tmp_path: Path) -> None:
+def test_the_command_line_wins(tmp_path):
     assert judged(asked(platform="l40s")).exit is not Exit.FIT
     assert judged(asked(platform="l40s"), expected={"platform": "hgx-h100-8"}).exit is Exit.FIT
     mild = tmp_path / "mild.yaml"
@@ -120,21 +118,21 @@ WRONG = {
 }
 
 
-def test_a_baseline_of_another_release_is_no_verdict_on_the_node() -> None:
+def test_a_baseline_of_another_release_is_no_verdict_on_the_node():
     newer = Embedded("a.yaml", {"platform": "x", "newer": 1})
     outcome = judged(Demands(OWN, {}, baselines=(newer,), place="d.yaml"))
     assert (outcome.exit, "d.yaml/a.yaml" in outcome.line) == (Exit.UNKNOWN, True)
 
 
 @pytest.mark.parametrize("variables", WRONG.values(), ids=list(WRONG))
-def test_wrong_demands_are_no_verdict_on_the_node(variables: dict[str, object]) -> None:
+def test_wrong_demands_are_no_verdict_on_the_node(variables):
     outcome = judged(Demands(OWN, variables, place="/etc/nodegate/demands.yaml"))
     assert outcome.exit is Exit.UNKNOWN
     assert outcome.line.startswith("could not tell: /etc/nodegate/demands.yaml: gpu01: ")
     assert len(outcome.line) <= LINE_LENGTH
 
 
-def unread(sections: Any) -> None:
+def unread(sections):
     sections["system"]["data"]["dmi"]["product_serial"] = {"why": "denied", "detail": "root only"}
 
 
@@ -149,9 +147,7 @@ def unread(sections: Any) -> None:
         (OWN, "", None, True),
     ],
 )
-def test_the_chassis_says_whose_demands_they_are(
-    node: str, serial: str, change: Callable[[Any], None] | None, *, is_ours: bool
-) -> None:
+def test_the_chassis_says_whose_demands_they_are(node, serial, change, *, is_ours):
     demands = Demands(node, {"nodegate_serial": serial, "nodegate_gpus": 4}, place="d.yaml")
     outcome = judged(demands, **({"change": change} if change else {}))
     assert (outcome.exit is Exit.UNFIT) is is_ours
@@ -160,19 +156,19 @@ def test_the_chassis_says_whose_demands_they_are(
 
 
 @pytest.mark.parametrize(("expires", "code"), [("2999-01-01", Exit.FIT), ("2001-01-01", Exit.UNKNOWN)])
-def test_a_gap_counts_while_the_site_signs_for_it(expires: str, code: Exit) -> None:
-    def lost_lines(sections: Any) -> None:
+def test_a_gap_counts_while_the_site_signs_for_it(expires, code):
+    def lost_lines(sections):
         sections["kernel_log"]["data"]["dropped"] = 5000
 
     gap = {"reason": "ticket", "owner": "lee", "expires": expires}
     assert judged(asked(gaps={"logs": gap}), change=lost_lines).exit is code
 
 
-def test_the_lock_is_that_of_the_inventory() -> None:
+def test_the_lock_is_that_of_the_inventory():
     seen = []
     document = Machine.hgx_h100().document()
 
-    def measure(node: Any) -> Evidence:
+    def measure(node):
         seen.append(node.connection.lock)
         return Evidence(node.name, "facts", 0.0, 0.0, document=document)
 
@@ -196,7 +192,7 @@ def test_the_lock_is_that_of_the_inventory() -> None:
     ],
     ids=repr,
 )
-def test_the_port_of_the_job_is_looked_at_where_it_will_be_opened(environ: dict[str, str], words: str) -> None:
+def test_the_port_of_the_job_is_looked_at_where_it_will_be_opened(environ, words):
     for demands in (None, asked(ports=[29501])):
         outcome = judged(demands, environ)
         assert words in outcome.line
@@ -208,7 +204,7 @@ def test_the_port_of_the_job_is_looked_at_where_it_will_be_opened(environ: dict[
     [asked(platform="hgx-h200-8"), asked(platform="l40s"), asked(limits={"gpu.power_limit_w": 70})],
     ids=["another board", "a card", "a limit that lost a zero"],
 )
-def test_demands_that_the_machine_contradicts_drain_no_node(demands: Demands) -> None:
+def test_demands_that_the_machine_contradicts_drain_no_node(demands):
     outcome = judged(demands)
     assert outcome.exit is Exit.UNKNOWN
     assert "your settings contradict the machine" in outcome.line
@@ -234,7 +230,7 @@ values = st.recursive(
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     found = tmp_path / "demands.yaml"
     found.write_text(WHOLE.text)
     found.chmod(0o644)
@@ -242,14 +238,14 @@ def file(tmp_path: Path) -> Path:
 
 
 @given(st.dictionaries(st.text(min_size=1).map(lambda name: f"nodegate_{name}"), values, max_size=4))
-def test_what_is_written_is_read(variables: dict[str, object]) -> None:
+def test_what_is_written_is_read(variables):
     written = Demands(OWN, variables, made="now")
     raw = written.text.encode("utf-8", "backslashreplace")
     found = parse(raw, "demands.yaml")
     assert (found.node, found.variables, found.sha256) == (written.node, written.variables, written.sha256)
 
 
-def test_the_hash_is_of_what_is_demanded_and_not_of_the_time() -> None:
+def test_the_hash_is_of_what_is_demanded_and_not_of_the_time():
     assert Demands(OWN, {"nodegate_ports": [1]}, made="a").sha256 == Demands(OWN, {"nodegate_ports": [1]}).sha256
     different = [
         *(Demands(OWN, {"nodegate_ports": [1]}), Demands("gpu02", {"nodegate_ports": [1]})),
@@ -263,14 +259,14 @@ def test_the_hash_is_of_what_is_demanded_and_not_of_the_time() -> None:
 @pytest.mark.parametrize(
     "value", [float("nan"), float("inf"), {1: 2, "1": 3}, object()], ids=["nan", "inf", "keys", "object"]
 )
-def test_what_no_json_can_say_is_refused(value: object) -> None:
+def test_what_no_json_can_say_is_refused(value):
     with pytest.raises(UsageError, match="cannot be written as JSON"):
         _ = Demands(OWN, {"nodegate_limits": value}).text
 
 
 @pytest.mark.parametrize("key", READABLE)
 @pytest.mark.parametrize("value", ["gone", None, 1, "x", [], [1], {"x": 1}, {"file": 1, "content": {}}], ids=repr)
-def test_another_value_of_any_key_is_refused(key: str, value: object) -> None:
+def test_another_value_of_any_key_is_refused(key, value):
     changed = {**READABLE, key: value}
     if value == "gone":
         del changed[key]
@@ -283,13 +279,13 @@ def test_another_value_of_any_key_is_refused(key: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("end", range(0, len(WHOLE.text) - 2, 37))
-def test_a_file_that_was_cut_off_is_refused(end: int) -> None:
+def test_a_file_that_was_cut_off_is_refused(end):
     with pytest.raises(UsageError, match="damaged"):
         parse(WHOLE.text[:end].encode(), "f")
 
 
 @given(st.integers(0, len(WHOLE.text.encode()) - 1), st.integers(0, 255))
-def test_no_byte_of_what_is_demanded_can_be_changed(at: int, value: int) -> None:
+def test_no_byte_of_what_is_demanded_can_be_changed(at, value):
     raw = bytearray(WHOLE.text.encode())
     raw[at] = value
     try:
@@ -300,17 +296,17 @@ def test_no_byte_of_what_is_demanded_can_be_changed(at: int, value: int) -> None
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"null", b"\xff", b"[" * 9000, b"platform: x\n", b'{"a":1,"a":2}'])
-def test_what_is_no_demands_file_is_refused(raw: bytes) -> None:
+def test_what_is_no_demands_file_is_refused(raw):
     with pytest.raises(UsageError, match=r"not a demands file|schema"):
         parse(raw, "f")
 
 
-def test_a_later_schema_is_named() -> None:
+def test_a_later_schema_is_named():
     with pytest.raises(UsageError, match=r"schema 'nodegate.demands/2', this release reads nodegate.demands/1"):
         parse(json.dumps({**READABLE, "schema": "nodegate.demands/2"}).encode(), "f")
 
 
-def test_the_file_is_found(file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_file_is_found(file, monkeypatch, tmp_path):
     monkeypatch.setattr(here, "FILE", tmp_path / "none.yaml")
     assert here.demands_here() is None
     monkeypatch.setattr(here, "FILE", file)
@@ -331,7 +327,7 @@ def test_the_file_is_found(file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path
         (0o644, 0o777, "other users can write into its folder"),
     ],
 )
-def test_one_that_others_can_write_is_refused(file: Path, mode: int, of_folder: int, said: str) -> None:
+def test_one_that_others_can_write_is_refused(file, mode, of_folder, said):
     file.chmod(mode)
     file.parent.chmod(of_folder)
     with pytest.raises(UsageError, match=said):
@@ -339,14 +335,14 @@ def test_one_that_others_can_write_is_refused(file: Path, mode: int, of_folder: 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_one_that_is_not_roots_is_refused(file: Path) -> None:
+def test_one_that_is_not_roots_is_refused(file):
     os.chown(file, 65534, -1)
     with pytest.raises(UsageError, match="it does not belong to root"):
         here.demands_here(file)
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "nowhere", "zero", "large"])
-def test_what_is_no_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+def test_what_is_no_file_is_refused_at_once(tmp_path, kind):
     path = tmp_path / "demands.yaml"
     if kind == "folder":
         path.mkdir()
@@ -368,7 +364,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
         *(("gpu02", False), ("gpu010", False), ("10.0.0.1", False), ("", False)),
     ],
 )
-def test_it_is_for_the_node_of_this_name(file: Path, node: str, *, is_ours: bool) -> None:
+def test_it_is_for_the_node_of_this_name(file, node, *, is_ours):
     file.write_text(Demands(node, {}).text)
     if is_ours:
         assert here.demands_here(file) is not None
@@ -377,14 +373,14 @@ def test_it_is_for_the_node_of_this_name(file: Path, node: str, *, is_ours: bool
         here.demands_here(file)
 
 
-def test_two_domains_are_two_machines(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_domains_are_two_machines(file, monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "gpu01.east")
     file.write_text(Demands("gpu01.west", {}).text)
     with pytest.raises(UsageError, match=r"demands of gpu01\.west"):
         here.demands_here(file)
 
 
-def test_slurms_name_for_it_will_do(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slurms_name_for_it_will_do(file, monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "ip-10-0-0-1")
     monkeypatch.setenv("SLURMD_NODENAME", OWN)
     assert here.demands_here(file) is not None

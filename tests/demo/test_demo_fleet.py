@@ -7,14 +7,13 @@ import json
 import os
 import zlib
 from collections import Counter
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from fleet import write as written
-from fleet.demo import DemoFleet, build
+from fleet.demo import build
 from fleet.traps import TRAPS
 from fleet.write import FAULTS_FILE, INVENTORY_FILE, RECORDINGS, write
 from jsonschema import Draft202012Validator
@@ -61,17 +60,17 @@ LARGEST_BYTES = 9_000_000
 
 
 @cache
-def fleet() -> DemoFleet:
+def fleet():
     return build()
 
 
 @cache
-def files() -> Mapping[str, str]:
+def files():
     return written.files()
 
 
 @cache
-def acceptance() -> Judging:
+def acceptance():
     """The judging of the whole fleet, as a run does it, from the committed recordings."""
     nodes = {node.name: node for node in inventory.read((str(FOLDER / INVENTORY_FILE),)).nodes}
     folder = RunFolder.create(Path(_kept().name) / "run", profile="delivery", started_epoch_s=0.0)
@@ -86,12 +85,12 @@ def acceptance() -> Judging:
 
 
 @cache
-def _kept() -> TemporaryDirectory[str]:
+def _kept():
     return TemporaryDirectory()
 
 
 @cache
-def records() -> tuple[Record, ...]:
+def records():
     """What every check of the suite says of every node."""
     judging, asked = acceptance(), acceptance().register.asked
     checks = judging.register.checks
@@ -193,12 +192,12 @@ def test_every_check_passes_somewhere_or_says_why_not():
 
 
 @pytest.mark.parametrize("name", sorted(files()))
-def test_the_committed_file_is_what_the_code_writes(name: str):
+def test_the_committed_file_is_what_the_code_writes(name):
     text = (FOLDER / name).read_text(encoding="utf-8")
     assert unpacked(text) == unpacked(files()[name]), "run: python -m fleet.write inventory"
 
 
-def unpacked(text: str) -> object:
+def unpacked(text):
     """A file, with what our programs sent as it was before: Python versions compress differently."""
     if not any(wire in text for wire in WIRES):
         return text
@@ -244,7 +243,7 @@ def test_the_readme_shows_lines_of_the_real_answer():
 FAULT = PlantedFault("n1", "gpu.lost", Verdict.FAIL, "F02", "GPU 3 is gone", "GPU 3")
 
 
-def said(gpu: int, verdict: Verdict = Verdict.FAIL, *, node: str = "n1", check: str = "gpu.lost") -> Record:
+def said(gpu, verdict=Verdict.FAIL, *, node="n1", check="gpu.lost"):
     where = part.gpu(gpu, address=f"0000:{gpu:02x}:00.0")
     return Record(node, check, verdict, (Finding(where, verdict, text="m"),))
 
@@ -259,7 +258,7 @@ def test_the_planted_fault_found_is_no_difference():
 
 
 @pytest.mark.parametrize("record", [said(31), said(3, Verdict.WARN), said(3, node="n2"), said(3, check="gpu.count")])
-def test_another_device_verdict_node_or_check_is_both_a_miss_and_a_false_alarm(record: Record):
+def test_another_device_verdict_node_or_check_is_both_a_miss_and_a_false_alarm(record):
     different = compare([record], [FAULT])
     assert different
     assert different.missed == (FAULT,)
@@ -281,7 +280,7 @@ def test_silence_is_a_miss():
 
 
 @pytest.mark.parametrize("verdict", [Verdict.WARN, Verdict.ERROR, Verdict.FAIL])
-def test_any_alarm_that_was_not_planted_is_told(verdict: Verdict):
+def test_any_alarm_that_was_not_planted_is_told(verdict):
     assert compare([said(3), said(5, verdict)], [FAULT]).false_alarms == (
         f"n1 gpu.lost: {verdict.value} GPU 5 (0000:05:00.0): m",
     )
@@ -310,7 +309,7 @@ def test_a_pattern_stands_for_the_checks_that_one_fault_leaves_without_an_answer
         ("- {node: n, check: c, verdict: bad, failure_mode: F02, what: w}\n", "verdict must be warn, error or fail"),
     ],
 )
-def test_a_bad_list_is_an_error_with_its_line(tmp_path: Path, text: str, complaint: str):
+def test_a_bad_list_is_an_error_with_its_line(tmp_path, text, complaint):
     file = tmp_path / "f.yaml"
     file.write_text(text)
     with pytest.raises(UsageError) as problem:

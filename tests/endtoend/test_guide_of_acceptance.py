@@ -12,7 +12,7 @@ OUT, IN = "1650003000003", "1659990003003"  # GPU 3 of gpu-03
 RECORDED = "all:\n  vars: {ansible_connection: replay, nodegate_recordings: recordings}\n"
 
 
-def record(folder: Path, *, is_repaired: bool) -> None:
+def record(folder, *, is_repaired):
     machines = [Machine.hgx_h100(f"gpu-{at:02}", at) for at in range(1, 17)]
     if not is_repaired:
         faults.lost_gpu(machines[2])
@@ -21,7 +21,7 @@ def record(folder: Path, *, is_repaired: bool) -> None:
         file.write_text(file.read_text("utf-8").replace(OUT, IN), "utf-8")
 
 
-def test_from_the_first_command_to_the_signed_paper(tmp_path: Path) -> None:
+def test_from_the_first_command_to_the_signed_paper(tmp_path):
     page, run = Typed("acceptance.md", tmp_path), tmp_path / "round-2"
     assert page.next() == (0, "")  # 1: inventory and site file
     hosts = tmp_path / "hosts.yaml"

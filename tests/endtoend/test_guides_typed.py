@@ -2,7 +2,6 @@
 
 import datetime as dt
 import shutil
-from pathlib import Path
 
 import pytest
 from fleet import faults
@@ -19,7 +18,7 @@ SERIAL = "1650003000003"  # GPU 3 of the third machine
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="Debian's package prometheus is not installed")
-def test_a_failed_job(tmp_path: Path) -> None:
+def test_a_failed_job(tmp_path):
     story = next(each for each in made(SEED) if each.truth == "rank-gone")
     (tmp_path / "metrics").mkdir()
     fill(story, tmp_path / "metrics")
@@ -43,7 +42,7 @@ def test_a_failed_job(tmp_path: Path) -> None:
     assert not page.left
 
 
-def test_a_bad_node(tmp_path: Path) -> None:
+def test_a_bad_node(tmp_path):
     machines = [Machine.hgx_h100(f"gpu-{at:02}", at) for at in range(1, 5)]
     write_fleet(tmp_path, machines)
     page = Typed("a-bad-node.md", tmp_path)

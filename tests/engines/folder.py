@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from nodegate.engines.engine import Answer, Engine, Obstacle, Reach
-from nodegate.node import Node
+from nodegate.engines.engine import Engine, Obstacle
 from nodegate.scheduler.hold import Held
-from nodegate.transport.call import Request
 from nodegate.transport.command import CommandSession
 
 LENT: list[str] = []  # what is lent now, by name
@@ -18,52 +15,52 @@ LENT: list[str] = []  # what is lent now, by name
 class FolderReach:
     """See `Reach`. A folder with a file `busy` is not lent."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes):
         self.names = {node.name: node.name for node in nodes}
 
-    def hold(self, nodes: Sequence[str], _until: float, *, ended: Callable[[], bool]) -> Held:
+    def hold(self, nodes, _until, *, ended):
         assert not ended()
         refused = {name: "it is busy" for name in nodes if (_place() / name / "busy").exists()}
         LENT.extend(name for name in nodes if name not in refused)
         return Held(tuple(LENT), refused)
 
-    def lost(self) -> tuple[str, ...]:
+    def lost(self):
         return ()
 
-    def give_back(self) -> str:
+    def give_back(self):
         LENT.clear()
         return ""
 
-    def left_behind(self) -> tuple[str, ...]:
+    def left_behind(self):
         return ("an old one",)
 
-    def connect(self, node: Node) -> CommandSession:
+    def connect(self, node):
         assert node.name in LENT
         return CommandSession(node, ("env", "-C", str(_place() / node.name)))
 
-    def at_once(self, _request: Request, _nodes: Sequence[Node]) -> Mapping[str, Answer]:
+    def at_once(self, _request, _nodes):
         return {}
 
 
 class Folder:
     """See `Engine`."""
 
-    def listing(self, asked: Sequence[str]) -> Mapping[str, object]:
+    def listing(self, asked):
         names = sorted(each.name for each in _place().iterdir() if not asked or each.name in asked)
         return {"_meta": {"hostvars": {name: {"ansible_connection": "folder"} for name in names}}, "f": names}
 
-    def reach(self, nodes: Sequence[Node]) -> Reach:
+    def reach(self, nodes):
         return FolderReach(nodes)
 
-    def obstacles(self, nodes: Sequence[Node]) -> Sequence[Obstacle]:
+    def obstacles(self, nodes):
         full = tuple(node.name for node in nodes if (_place() / node.name / "full").exists())
         return [Obstacle(full, "the folder is full", "empty it", stops=True)] if full else []
 
-    def holder(self, _nodes: Sequence[Node]) -> None:
+    def holder(self, _nodes):
         return None
 
 
-def _place() -> Path:
+def _place():
     return Path(os.environ["FOLDER_ENGINE"])
 
 

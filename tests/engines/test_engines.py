@@ -47,7 +47,7 @@ OTHERWISE = {
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path, monkeypatch):
     """Three folders for the third engine, registered by one line."""
     for name in ("n1", "n2", "n3"):
         (tmp_path / "place" / name).mkdir(parents=True)
@@ -56,7 +56,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "place"
 
 
-def test_a_third_engine_is_one_module(place: Path, tmp_path: Path) -> None:
+def test_a_third_engine_is_one_module(place, tmp_path):
     (place / "n3/busy").touch()
     nodes = inventory.read(["folder:[n1,n3]"]).nodes
     assert [(node.name, node.groups, node.connection.transport) for node in nodes] == [
@@ -82,7 +82,7 @@ def test_a_third_engine_is_one_module(place: Path, tmp_path: Path) -> None:
     assert campaign.notes == ("given back what a run that was killed had held: an old one",)
 
 
-def test_doctor_says_what_stands_in_the_way_of_an_engine(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_says_what_stands_in_the_way_of_an_engine(place, capsys):
     (place / "n2/full").touch()
     assert cli.main(["doctor", "--inventory", "folder:[n1,n2]"]) == 1
     printed = capsys.readouterr().out
@@ -90,7 +90,7 @@ def test_doctor_says_what_stands_in_the_way_of_an_engine(place: Path, capsys: py
     assert "stop: n2: the folder is full - empty it" in printed
 
 
-def test_outside_a_run_a_node_is_lent_for_its_session(place: Path) -> None:
+def test_outside_a_run_a_node_is_lent_for_its_session(place):
     (node,) = inventory.read(["folder:[n2]"]).nodes
     session = connect(node, Options())
     assert folder_engine.LENT == ["n2"]
@@ -99,7 +99,7 @@ def test_outside_a_run_a_node_is_lent_for_its_session(place: Path) -> None:
     assert folder_engine.LENT == []
 
 
-def test_nothing_else_knows_an_engine_by_its_name() -> None:
+def test_nothing_else_knows_an_engine_by_its_name():
     for file in SRC.rglob("*.py"):
         name = file.relative_to(SRC).as_posix()
         others = {engine for engine in ENGINES if not name.startswith(f"engines/{engine}/")}
@@ -133,9 +133,7 @@ TOPOLOGY = "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=n[1-2]\nSwitchName=top Le
         (["debug"], "No topology information available\n", {"n1": ("", None)}),
     ],
 )
-def test_an_inventory_of_slurm(
-    asked: list[str], topology: str, expected: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_inventory_of_slurm(asked, topology, expected, monkeypatch):
     printed = {"node": NODES, "topology": topology}
     monkeypatch.setattr(slurm_nodes, "_scontrol", printed.__getitem__)
     found = inventory.read([f"slurm:[{','.join(asked)}]"])
@@ -145,13 +143,13 @@ def test_an_inventory_of_slurm(
     assert found.groups.get("gpu", ("n1",))[0] == "n1", "a partition before a feature of the same name"
 
 
-def test_without_slurm_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_slurm_it_says_so(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(UsageError, match=r"slurm:\[gpu\]: scontrol is not installed here - run nodegate where"):
         inventory.read(["slurm:[gpu]"])
 
 
-def sent_by(request: Request, lease_s: float = 30.0) -> bytes:
+def sent_by(request, lease_s=30.0):
     """What a task on a node sends, by the real programs of the node."""
     argv = guard_argv(sys.executable, as_root=False, lease_s=lease_s)
     given = _input("M", request, Connection(python=sys.executable, lease_s=lease_s))
@@ -169,11 +167,11 @@ def sent_by(request: Request, lease_s: float = 30.0) -> bytes:
         return b"".join(sent)
 
 
-def labelled(sent: bytes, label: int) -> bytes:
+def labelled(sent, label):
     return b"".join(b"%d: %s\n" % (label, line) for line in sent.splitlines())
 
 
-def test_lines_of_many_tasks_are_short_and_whole() -> None:
+def test_lines_of_many_tasks_are_short_and_whole():
     request = Request(["sh", "-c", "head -c 300000 /dev/urandom | tee /dev/stderr; exit 3"], 20.0)
     sent = sent_by(request)
     assert max(map(len, sent.splitlines())) < 1000
@@ -201,14 +199,14 @@ def test_lines_of_many_tasks_are_short_and_whole() -> None:
     ],
     ids=["cut", "a line less", "a line more", "size", "unknown", "not base64", "twice"],
 )
-def test_what_is_not_whole_is_no_answer(harm: object) -> None:
+def test_what_is_not_whole_is_no_answer(harm):
     request = Request(["head", "-c", "3000", "/dev/zero"], 20.0)
     step = _Step("M", request)
     step.feed(labelled(harm(sent_by(request)), 0))  # type: ignore[operator]
     assert step.answers(["n1"]) == {}
 
 
-def test_a_program_that_the_end_of_its_step_has_ended_is_no_answer() -> None:
+def test_a_program_that_the_end_of_its_step_has_ended_is_no_answer():
     request = Request(["sleep", "60"], 90.0)
     argv = guard_argv(sys.executable, as_root=False, lease_s=30)
     given = _input("M", request, Connection(python=sys.executable, lease_s=30.0))
@@ -220,7 +218,7 @@ def test_a_program_that_the_end_of_its_step_has_ended_is_no_answer() -> None:
     assert step.answers(["n1"]) == {}
 
 
-def test_two_tasks_that_say_the_same_name_are_both_asked_again() -> None:
+def test_two_tasks_that_say_the_same_name_are_both_asked_again():
     request = Request(["true"], 20.0)
     step = _Step("M", request)
     step.feed(labelled(sent_by(request), 0) + labelled(sent_by(request), 1))
@@ -238,7 +236,7 @@ def test_two_tasks_that_say_the_same_name_are_both_asked_again() -> None:
         ("srun: error: n1: task 0: Exited with exit code 3", set()),
     ],
 )
-def test_only_what_ended_the_step_is_bad(printed: str, bad: set[str]) -> None:
+def test_only_what_ended_the_step_is_bad(printed, bad):
     step = _Step("M", Request(["true"], 1.0))
     step.feed(b"0: M node n1\n")
     assert step.bad(printed) == bad

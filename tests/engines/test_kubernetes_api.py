@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.notice_servers import Answer, Server, serving
+from support.notice_servers import Server, serving
 
 from nodegate.engines.kubernetes import api, cluster
 from nodegate.engines.kubernetes.stream import started
@@ -17,13 +16,13 @@ from nodegate.errors import UsageError
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server():
     with serving(Server()) as running:
         yield running
 
 
 @pytest.fixture
-def config(server: Server, tmp_path: Path) -> Path:
+def config(server, tmp_path):
     parts = {"clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.port}"}}],
              "users": [{"name": "u", "user": {"token": "secret"}}], "current-context": "x",
              "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}]}  # fmt: skip
@@ -68,9 +67,7 @@ GONE, NOT_EXEC = b'{"message": "pods gone"}', b'{"message": "u cannot create res
         ([(500, {}, b"dial tcp: i/o timeout")], 1, "HTTP status 500"),
     ],
 )
-def test_a_program_that_does_not_start(
-    server: Server, config: Path, answers: list[Answer], asked: int, said: str
-) -> None:
+def test_a_program_that_does_not_start(server, config, answers, asked, said):
     server.answers += answers
     with pytest.raises(api.Refused) as refused:
         started(api.connect({"KUBECONFIG": str(config)}), "agent-1", ["true", "a&b"])
@@ -81,19 +78,19 @@ def test_a_program_that_does_not_start(
 
 
 @pytest.mark.parametrize("body", [{}, {"items": None}, {"items": [1, {}, {"metadata": {"name": 5}}], "metadata": 1}])
-def test_what_is_not_of_its_form_is_no_node(server: Server, config: Path, body: object) -> None:
+def test_what_is_not_of_its_form_is_no_node(server, config, body):
     server.usual = lambda _: (200, {}, json.dumps(body).encode())
     assert cluster.nodes(api.connect({"KUBECONFIG": str(config)})) == []
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "- 1", "kind: Config", "current-context: x\ncontexts: 5"])
-def test_a_kubeconfig_that_is_none(tmp_path: Path, text: str) -> None:
+def test_a_kubeconfig_that_is_none(tmp_path, text):
     (tmp_path / "config").write_text(text)
     with pytest.raises(UsageError, match="no cluster"):
         api.connect({"KUBECONFIG": str(tmp_path / "config")})
 
 
-def test_without_the_client_it_says_what_to_install() -> None:
+def test_without_the_client_it_says_what_to_install():
     script = "import sys; sys.modules['kubernetes'] = None; from nodegate.cli import main; main(sys.argv[1:])"
     command = [sys.executable, "-c", script, "doctor", "--inventory", "kubernetes:"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from nodegate.baseline.baseline import Baselines
@@ -12,7 +10,7 @@ from nodegate.engines.kubernetes import cluster, expected
 H100 = "NVIDIA-H100-80GB-HBM3"
 
 
-def node(name: str, gpus: object, product: str = H100, **labels: str) -> dict[str, Any]:
+def node(name, gpus, product=H100, **labels):
     own = {cluster.PRODUCT: product, cluster.COUNT: str(gpus)}
     return {"metadata": {"name": name, "labels": own | {key.replace("__", "/"): each for key, each in labels.items()}}}
 
@@ -40,11 +38,11 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_expected_of_the_first_node(case: str) -> None:
+def test_what_is_expected_of_the_first_node(case):
     raw, wanted = CASES[case]
     assert expected.variables(map(cluster.node_of, raw))["a"] == wanted
 
 
-def test_every_platform_that_labels_name_has_a_baseline() -> None:
+def test_every_platform_that_labels_name_has_a_baseline():
     named = {*expected._INSTANCES.values(), *expected._PRODUCTS.values()}
     assert named <= set(Baselines.read().platforms)

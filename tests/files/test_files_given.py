@@ -28,24 +28,24 @@ Make = Callable[[Path], None]
 CPU_S = 2.0  # most of it is the command's start
 
 
-def _pipe(path: Path) -> None:
+def _pipe(path):
     os.mkfifo(path)
 
 
-def _device(path: Path) -> None:
+def _device(path):
     path.symlink_to("/dev/zero")
 
 
-def _folder(path: Path) -> None:
+def _folder(path):
     path.mkdir()
 
 
-def _large(path: Path) -> None:
+def _large(path):
     with path.open("wb") as file:
         file.truncate(LARGE_BYTES)
 
 
-def _socket(path: Path) -> None:
+def _socket(path):
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
 
@@ -83,7 +83,7 @@ OF_A_RUN = [
 ]
 
 
-def _beside(file: Path) -> Path:
+def _beside(file):
     """An inventory whose group variables are this file."""
     (file.parent / "hosts").write_text("[gpu]\ngpu01\n", encoding="utf-8")
     (file.parent / "group_vars").mkdir()
@@ -91,7 +91,7 @@ def _beside(file: Path) -> Path:
     return file.parent / "hosts"
 
 
-def _within(file: Path) -> Path:
+def _within(file):
     """A folder of inventories, of which this file is one."""
     folder = file.parent / "inventory"
     folder.mkdir()
@@ -100,16 +100,16 @@ def _within(file: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def soon(monkeypatch):
     monkeypatch.setattr(bounded, "PIPE_LIMIT_S", 0.3)
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     return tmp_path / "given"
 
 
-def said(argv: tuple[str, ...], names: dict[str, str], capsys: pytest.CaptureFixture[str]) -> str:
+def said(argv, names, capsys):
     """What a command answers that cannot be done: one line."""
     begun = time.process_time()
     assert cli.main([names.get(word, word.replace("FILE", names.get("FILE", ""))) for word in argv]) != 0
@@ -123,7 +123,7 @@ def said(argv: tuple[str, ...], names: dict[str, str], capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("make", SORTS)
 @pytest.mark.parametrize("command", [*COMMANDS, *LOGS])
-def test_a_file_that_a_command_reads(command: str, make: Make, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_a_command_reads(command, make, file, capsys):
     if command in LOGS and make is _large:
         return  # a log is read in pieces, however large it is
     make(file)
@@ -135,7 +135,7 @@ def test_a_file_that_a_command_reads(command: str, make: Make, file: Path, capsy
 
 @pytest.mark.parametrize("make", SORTS)
 @pytest.mark.parametrize("option", OPTIONS)
-def test_a_file_that_an_option_names(option: str, make: Make, file: Path) -> None:
+def test_a_file_that_an_option_names(option, make, file):
     make(file)
     begun = time.process_time()
     if (option, make) in {("variables", _folder), ("record", _large)}:
@@ -148,9 +148,7 @@ def test_a_file_that_an_option_names(option: str, make: Make, file: Path) -> Non
 
 @pytest.mark.parametrize("make", SORTS)
 @pytest.mark.parametrize(("name", "command"), OF_A_RUN)
-def test_a_file_of_a_run_folder(
-    name: str, command: tuple[str, ...], make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_of_a_run_folder(name, command, make, tmp_path, capsys):
     render(fleet(4), tmp_path)
     (tmp_path / "evidence").mkdir()
     (tmp_path / name).unlink(missing_ok=True)
@@ -159,7 +157,7 @@ def test_a_file_of_a_run_folder(
 
 
 @pytest.mark.parametrize("make", SMALL)
-def test_evidence_is_compared_with_the_manifest_only_where_it_is_a_file(make: Make, tmp_path: Path) -> None:
+def test_evidence_is_compared_with_the_manifest_only_where_it_is_a_file(make, tmp_path):
     evidence = tmp_path / "evidence" / "gpu01" / "facts.json"
     evidence.parent.mkdir(parents=True)
     evidence.write_text("{}", encoding="utf-8")
@@ -171,14 +169,14 @@ def test_evidence_is_compared_with_the_manifest_only_where_it_is_a_file(make: Ma
 
 
 @pytest.mark.parametrize("make", SORTS)
-def test_files_of_ssh(make: Make, file: Path) -> None:
+def test_files_of_ssh(make, file):
     make(file)
     (known,) = known_hosts.load([str(file)])
     assert not known.find("gpu01")
     assert "cannot be used here" in str(load_key(str(file), 1))
 
 
-def test_a_pipe_that_a_program_writes_to_is_read(tmp_path: Path) -> None:
+def test_a_pipe_that_a_program_writes_to_is_read(tmp_path):
     text = "all:\n  hosts:\n    gpu1:\n" + "# x\n" * 50_000
     (tmp_path / "source").write_text(text)
     with subprocess.Popen(["cat", tmp_path / "source"], stdout=subprocess.PIPE) as program:
@@ -186,21 +184,21 @@ def test_a_pipe_that_a_program_writes_to_is_read(tmp_path: Path) -> None:
         assert read_text(Path("/proc/self/fd", str(program.stdout.fileno()))) == text
 
 
-def test_a_pipe_whose_program_comes_late_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_whose_program_comes_late_is_read(file, monkeypatch):
     monkeypatch.setattr(bounded, "PIPE_LIMIT_S", 20.0)
     os.mkfifo(file)
     with subprocess.Popen(["sh", "-c", f"sleep 0.3; echo late > {file}"]), open_given(file) as stream:
         assert stream.read() == b"late\n"
 
 
-def test_a_pipe_that_ends_with_nothing_is_refused(file: Path) -> None:
+def test_a_pipe_that_ends_with_nothing_is_refused(file):
     with subprocess.Popen(["true"], stdout=subprocess.PIPE) as program:
         assert program.stdout is not None
         with pytest.raises(UsageError, match="it is a pipe"):
             read_text(Path("/proc/self/fd", str(program.stdout.fileno())))
 
 
-def test_no_pipe_is_read_in_a_folder(file: Path) -> None:
+def test_no_pipe_is_read_in_a_folder(file):
     os.mkfifo(file)
     with subprocess.Popen(["sh", "-c", f"timeout 5 echo something > {file}"]) as writer:
         with pytest.raises(OSError, match="is not a regular file"):
@@ -208,7 +206,7 @@ def test_no_pipe_is_read_in_a_folder(file: Path) -> None:
         writer.kill()
 
 
-def test_a_device_is_not_even_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_is_not_even_opened(tmp_path, monkeypatch):
     (tmp_path / "watchdog").symlink_to("/dev/null")
     opened: list[object] = []
     monkeypatch.setattr(os, "open", lambda *given: opened.append(given))

@@ -11,7 +11,6 @@ from support import ansible
 from nodegate.errors import UsageError
 from nodegate.inventory import inventory
 from nodegate.inventory.ansible_cfg import SETTINGS, defaults
-from nodegate.node import Connection
 
 SITE = """
 [defaults]
@@ -52,7 +51,7 @@ PLUGIN = {  # the names that Ansible's connection plugin has for the settings
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     folder = tmp_path / "site"
     folder.mkdir(mode=0o755)
     (folder / "hosts.yml").write_text("gpu: {hosts: {gpu1: , gpu2: {ansible_user: eve, ansible_port: 22}}}\n")
@@ -60,11 +59,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def connections(**environ: str) -> list[Connection]:
+def connections(**environ):
     return [node.connection for node in inventory.read(["hosts.yml"], environ=environ).nodes]
 
 
-def of_ansible(folder: Path) -> dict[str, str]:
+def of_ansible(folder):
     """What Ansible takes from the ansible.cfg of the current folder, by our names; without its defaults."""
     program = ansible.program().with_name("ansible-config")
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C.UTF-8"}
@@ -77,7 +76,7 @@ def of_ansible(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("text", [SITE, QUOTED, "", "[defaults]\nforks=50\n"])
-def test_what_ansible_takes_from_it_is_what_we_take(text: str, here: Path) -> None:
+def test_what_ansible_takes_from_it_is_what_we_take(text, here):
     (here / "ansible.cfg").write_text(text)
     ours = {name: setting.value for name, setting in defaults({}).settings.items()}
     theirs = {name: " ".join(value.split("\n")) for name, value in of_ansible(here).items()}
@@ -85,7 +84,7 @@ def test_what_ansible_takes_from_it_is_what_we_take(text: str, here: Path) -> No
     assert as_text == theirs
 
 
-def test_each_setting_of_connection_is_known() -> None:
+def test_each_setting_of_connection_is_known():
     assert set(SETTINGS.values()) - set(PLUGIN.values()) == {
         "ANSIBLE_BECOME",
         "ANSIBLE_BECOME_METHOD",
@@ -93,7 +92,7 @@ def test_each_setting_of_connection_is_known() -> None:
     }
 
 
-def test_a_host_of_which_the_inventory_says_nothing_is_reached_by_it(here: Path) -> None:
+def test_a_host_of_which_the_inventory_says_nothing_is_reached_by_it(here):
     (here / "ansible.cfg").write_text(SITE + "[privilege_escalation]\nbecome = true\n")
     first, second = connections()
     assert (first.user, first.become, first.host_keys) == ("ops", True, "off")
@@ -107,14 +106,14 @@ def test_a_host_of_which_the_inventory_says_nothing_is_reached_by_it(here: Path)
     assert first.ssh_args == ("-o", "ConnectTimeout=5", "-o", "LogLevel=ERROR", "-o", "Compression=%%h")
 
 
-def test_the_environment_wins_over_it(here: Path) -> None:
+def test_the_environment_wins_over_it(here):
     (here / "ansible.cfg").write_text(SITE)
     first, _ = connections(ANSIBLE_REMOTE_USER="ada", ANSIBLE_SSH_ARGS="-v", ANSIBLE_PRIVATE_KEY_FILE="/k")
     assert (first.user, first.ssh_args, first.key_files, first.host_keys) == ("ada", ("-v",), ("/k",), "off")
 
 
 @pytest.mark.parametrize("place", ["site/ansible.cfg", "home/.ansible.cfg", "other/ansible.cfg"])
-def test_where_it_may_be(place: str, here: Path, tmp_path: Path) -> None:
+def test_where_it_may_be(place, here, tmp_path):
     file = tmp_path / place
     file.parent.mkdir(exist_ok=True)
     file.write_text("[defaults]\nremote_user = ops\n")
@@ -124,7 +123,7 @@ def test_where_it_may_be(place: str, here: Path, tmp_path: Path) -> None:
     assert connections(**environ)[0].user == ("ops" if place.startswith("other") else "here")
 
 
-def test_it_is_not_read_where_everyone_can_write(here: Path) -> None:
+def test_it_is_not_read_where_everyone_can_write(here):
     (here / "ansible.cfg").write_text(SITE)
     here.chmod(0o777)
     found = inventory.read(["hosts.yml"], environ={})
@@ -133,7 +132,7 @@ def test_it_is_not_read_where_everyone_can_write(here: Path) -> None:
     assert connections(ANSIBLE_CONFIG="ansible.cfg")[0].user == "ops"
 
 
-def test_what_is_used_and_what_is_not_is_told_once(here: Path) -> None:
+def test_what_is_used_and_what_is_not_is_told_once(here):
     (here / "ansible.cfg").write_text(SITE + "[privilege_escalation]\nbecome_user = root\n[galaxy]\nserver_list = a\n")
     found = inventory.read(["hosts.yml"], environ={})
     assert len(found.nodes) == 2
@@ -159,7 +158,7 @@ NOT_SUDO = "[privilege_escalation]\nbecome = 1\nbecome_method = su"
         ("[defaults\n", "ansible.cfg: cannot be read as a configuration file: "),
     ],
 )
-def test_a_value_that_cannot_be_used_is_refused_with_its_line(text: str, said: str, here: Path) -> None:
+def test_a_value_that_cannot_be_used_is_refused_with_its_line(text, said, here):
     (here / "ansible.cfg").write_text(text)
     with pytest.raises(UsageError) as refused:
         connections()

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -13,11 +12,11 @@ from nodegate.node import Connection
 Read = Callable[..., Inventory]
 
 
-def one(read: Read, variables: str, **environ: str) -> Connection:
+def one(read, variables, **environ):
     return read(f"gpu: {{hosts: {{gpu1: {{{variables}}}}}}}", environ=environ).nodes[0].connection
 
 
-def test_nothing_said_is_the_default(read: Read) -> None:
+def test_nothing_said_is_the_default(read):
     node = read("gpu1").nodes[0]
     assert node.connection == Connection()
     assert (node.address, node.origin, node.expected) == ("gpu1", "hosts:1", {})
@@ -58,15 +57,15 @@ SSH = ("smart", "paramiko_ssh", "paramiko", "ansible.builtin.ssh")
         ("ansible_host: '{{ inventory_hostname }}.local'", Connection(address="gpu1.local")),
     ],
 )
-def test_variables(variables: str, expected: Connection, read: Read) -> None:
+def test_variables(variables, expected, read):
     assert one(read, variables) == expected
 
 
-def test_a_key_in_the_home_folder(read: Read) -> None:
+def test_a_key_in_the_home_folder(read):
     assert one(read, "ansible_private_key_file: ~/.ssh/id").key_files == (os.path.expanduser("~/.ssh/id"),)  # noqa: PTH111
 
 
-def test_the_environment_stands_behind_the_variables(read: Read) -> None:
+def test_the_environment_stands_behind_the_variables(read):
     environ = {
         "ANSIBLE_REMOTE_USER": "ada",
         "ANSIBLE_SSH_COMMON_ARGS": "-J bastion",
@@ -78,9 +77,7 @@ def test_the_environment_stands_behind_the_variables(read: Read) -> None:
     assert one(read, variables, **environ) == Connection(user="eve", ssh_args=("-v",), host_keys="strict")
 
 
-def test_recordings_are_relative_to_the_inventory_that_names_them(
-    read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recordings_are_relative_to_the_inventory_that_names_them(read, tmp_path, monkeypatch):
     text = "[demo]\nnode1\n[demo:vars]\nansible_connection=replay\nnodegate_recordings=../recorded"
     read(text, "site/demo.ini", files={"site/group_vars/demo.yml": "nodegate_gpus: 8"})
     monkeypatch.chdir("/")
@@ -89,25 +86,25 @@ def test_recordings_are_relative_to_the_inventory_that_names_them(
     assert node.expected == {"gpus": 8}
 
 
-def test_recordings_set_in_group_vars_are_relative_to_the_inventorys_folder(read: Read, tmp_path: Path) -> None:
+def test_recordings_set_in_group_vars_are_relative_to_the_inventorys_folder(read, tmp_path):
     files = {"site/group_vars/all.yml": "{ansible_connection: replay, nodegate_recordings: recorded}"}
     node = read("node1", "site/hosts", files=files).nodes[0]
     assert node.connection.recordings == str(tmp_path / "site/recorded")
 
 
 @pytest.mark.parametrize("source", ["localhost", "localhost,", "127.0.0.1,"])
-def test_a_bare_localhost_is_this_machine(source: str) -> None:
+def test_a_bare_localhost_is_this_machine(source):
     assert [node.connection.transport for node in inventory.read([source], environ={}).nodes] == ["local"]
 
 
 @pytest.mark.parametrize(
     "text", ["localhost:2222", "localhost ansible_host=10.0.0.1", "localhost ansible_connection=ssh"]
 )
-def test_a_localhost_with_a_way_to_reach_it_is_reached_that_way(text: str, read: Read) -> None:
+def test_a_localhost_with_a_way_to_reach_it_is_reached_that_way(text, read):
     assert read(text).nodes[0].connection.transport == "ssh"
 
 
-def test_expectations_are_the_other_variables_of_ours(read: Read) -> None:
+def test_expectations_are_the_other_variables_of_ours(read):
     text = """
 gpu:
   vars: {nodegate_gpus: 8, nodegate_rack: r1, nodegate_nics: [mlx5_0, mlx5_1], nodegate_gsp: true, nodegate_gone: x}
@@ -133,13 +130,13 @@ gpu:
     assert (node.rack, node.platform) == ("r1", "")
 
 
-def test_serials_in_an_ini_file_keep_their_letters(read: Read) -> None:
+def test_serials_in_an_ini_file_keep_their_letters(read):
     text = "gpu1 nodegate_serial=12e5 nodegate_guid=0x1f nodegate_asset=0042 nodegate_gpus=8 nodegate_gsp=True"
     expected = {"serial": "12e5", "guid": "0x1f", "asset": "0042", "gpus": 8, "gsp": True}
     assert read(text).nodes[0].expected == expected
 
 
-def test_every_value_knows_where_it_was_set(read: Read) -> None:
+def test_every_value_knows_where_it_was_set(read):
     text = "all:\n  vars:\n    a: 1\n    b: 1\n  hosts:\n    gpu1:\n      b: 2\n"
     found = read(text, files={"group_vars/all.yml": "# comment\nc: 1\n"})
     assert [found.variables("gpu1").origin(name) for name in "abc"] == ["hosts:3", "hosts:7", "group_vars/all.yml:2"]

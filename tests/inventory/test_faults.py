@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -38,7 +37,7 @@ STRUCTURE = {
 
 
 @pytest.mark.parametrize("text", STRUCTURE)
-def test_structure(text: str, read: Read) -> None:
+def test_structure(text, read):
     with pytest.raises(UsageError) as caught:
         _ = read(text).nodes
     assert str(caught.value).startswith(STRUCTURE[text])
@@ -48,7 +47,7 @@ NAMES = r"-oProxyCommand=x ../etc a/b a..b .hidden gpu1. gpu1- gpu$(id) gpu;id g
 
 
 @pytest.mark.parametrize("name", [*NAMES.split(), "-x@gpu1", "fd00::1", "a" * 201])
-def test_names_that_could_be_options_paths_or_commands(name: str, read: Read) -> None:
+def test_names_that_could_be_options_paths_or_commands(name, read):
     quoted = name.replace("'", "''")
     with pytest.raises(UsageError, match=r"^hosts:3: "):
         read(f"gpu:\n  hosts:\n    '{quoted}': {{}}\n")
@@ -90,7 +89,7 @@ VARIABLES = {
 
 
 @pytest.mark.parametrize("text", VARIABLES)
-def test_variables(text: str, read: Read) -> None:
+def test_variables(text, read):
     body = text if text.startswith("{") else f"{{{text}}}"
     found = read(f"gpu:\n  hosts:\n    gpu1:\n      {body}\n")
     with pytest.raises(UsageError) as caught:
@@ -99,7 +98,7 @@ def test_variables(text: str, read: Read) -> None:
 
 
 @pytest.mark.parametrize("ports", ["29500", "[1, 65535]", "'29500, 29501'", "['29500']", "[]", "''", "null"])
-def test_ports_that_can_be_and_none_at_all_are_taken(ports: str, read: Read) -> None:
+def test_ports_that_can_be_and_none_at_all_are_taken(ports, read):
     (node,) = read(f"gpu:\n  hosts:\n    gpu1: {{nodegate_ports: {ports}}}\n").nodes
     assert node.name == "gpu1"
 
@@ -108,33 +107,33 @@ SECRETS = "password ssh_pass ssh_password become_pass become_password sudo_pass 
 
 
 @pytest.mark.parametrize("name", [f"ansible_{name}" for name in (*SECRETS.split(), "ssh_private_key")])
-def test_a_password_is_refused_without_repeating_it(name: str, read: Read) -> None:
+def test_a_password_is_refused_without_repeating_it(name, read):
     with pytest.raises(UsageError, match=r"^hosts:2: .*not use passwords.*use an SSH key or agent") as caught:
         _ = read(f"[gpu]\ngpu1 {name}=hunter2").nodes
     assert "hunter2" not in f"{caught.value} {caught.value!r} {vars(caught.value)}"
 
 
 @pytest.mark.parametrize("value", ["!vault hunter2", "'{{ vault_password }}'"])
-def test_an_encrypted_password_is_left_out_with_a_note(value: str, read: Read) -> None:
+def test_an_encrypted_password_is_left_out_with_a_note(value, read):
     found = read(f"gpu: {{hosts: {{gpu1: {{ansible_become_password: {value}}}}}}}")
     assert [node.name for node in found.nodes] == ["gpu1"]
     assert found.notes == ("hosts:1: the password is not used: nodegate needs SSH keys and NOPASSWD sudo",)
 
 
-def test_another_user_than_root_is_not_become_and_that_is_said(read: Read) -> None:
+def test_another_user_than_root_is_not_become_and_that_is_said(read):
     found = read("gpu: {hosts: {gpu1: {ansible_become: true, ansible_become_user: slurm}}}")
     assert found.nodes[0].connection.become
     assert found.notes == ("hosts:1: ansible_become_user is not used: nodegate can only become root, by sudo -n",)
 
 
-def test_the_fault_of_a_host_that_is_not_selected_stands_in_nobodys_way(read: Read) -> None:
+def test_the_fault_of_a_host_that_is_not_selected_stands_in_nobodys_way(read):
     found = read("gpu1\n[switches]\nsw1 ansible_connection=network_cli ansible_password=x")
     assert [node.name for node in found.select("gpu1")] == ["gpu1"]
     with pytest.raises(UsageError, match="sw1"):
         found.select("all")
 
 
-def test_two_names_for_one_machine_name_both_lines(read: Read) -> None:
+def test_two_names_for_one_machine_name_both_lines(read):
     found = read("[gpu]\ngpu1 ansible_host=10.0.0.1\ngpu2 ansible_host=10.0.0.1 ansible_port=22\n")
     with pytest.raises(
         UsageError, match=r"^hosts:3: gpu2 and gpu1 \(hosts:2\) are the same machine: 10\.0\.0\.1 port 22"
@@ -152,11 +151,11 @@ def test_two_names_for_one_machine_name_both_lines(read: Read) -> None:
     ],
     ids=["other port", "other jump host", "local", "replay"],
 )
-def test_one_address_may_be_two_nodes(text: str, read: Read) -> None:
+def test_one_address_may_be_two_nodes(text, read):
     assert len(read(text).nodes) == 2
 
 
-def test_a_fault_in_group_vars_names_its_own_file(read: Read) -> None:
+def test_a_fault_in_group_vars_names_its_own_file(read):
     for variable, said in (
         ("ansible_port: x", r"gpu1\.ansible_port"),
         ("nodegate_ports: 99999", "gpu1: nodegate_ports"),
@@ -172,23 +171,23 @@ def test_a_fault_in_group_vars_names_its_own_file(read: Read) -> None:
     ("name", "value"),
     [("ANSIBLE_BECOME", "maybe"), ("ANSIBLE_REMOTE_USER", "-x"), ("ANSIBLE_SSH_COMMON_ARGS", "'open")],
 )
-def test_a_fault_in_the_environment_names_the_variable(name: str, value: str, read: Read) -> None:
+def test_a_fault_in_the_environment_names_the_variable(name, value, read):
     with pytest.raises(UsageError, match=f"^{name} in the environment: "):
         _ = read("gpu1", environ={name: value}).nodes
 
 
-def test_a_missing_file_names_its_neighbour(read: Read, tmp_path: Path) -> None:
+def test_a_missing_file_names_its_neighbour(read, tmp_path):
     read("gpu1", "hosts.yaml.txt", files={"hosts.ini": "gpu1"})
     with pytest.raises(UsageError, match=r"^hosts\.in: cannot read it: No such file.*did you mean hosts\.ini\?"):
         inventory.read(["hosts.in"], environ={})
 
 
-def test_more_hosts_than_any_cluster_has(read: Read) -> None:
+def test_more_hosts_than_any_cluster_has(read):
     with pytest.raises(UsageError, match=r"^hosts:2: more than 100000 hosts"):
         read("a[1:60000]\nb[1:60000]")
 
 
-def test_hostile_values_do_not_reach_the_terminal(read: Read) -> None:
+def test_hostile_values_do_not_reach_the_terminal(read):
     with pytest.raises(UsageError) as caught:
         read('gpu: {hosts: {"gpu\\e[2J\\u202e1": }}')
     assert re.fullmatch(r"[ -~]+", str(caught.value))

@@ -18,13 +18,13 @@ SERIES = st.builds(
 
 
 @given(st.lists(NAMES, max_size=40), st.lists(SERIES, max_size=4))
-def test_expanding_a_fold_gives_the_same_names(names: list[str], series: list[list[str]]) -> None:
+def test_expanding_a_fold_gives_the_same_names(names, series):
     every = [*names, *(name for row in series for name in row)]
     assert sorted(expand(fold(every))) == sorted(set(every))
 
 
 @given(st.lists(NAMES, max_size=20))
-def test_a_fold_does_not_depend_on_the_order(names: list[str]) -> None:
+def test_a_fold_does_not_depend_on_the_order(names):
     assert fold(names) == fold(reversed(names))
 
 
@@ -38,17 +38,17 @@ def test_a_fold_does_not_depend_on_the_order(names: list[str]) -> None:
         ("", 0),
     ],
 )
-def test_folds_as_slurm_prints_them(folded: str, count: int) -> None:
+def test_folds_as_slurm_prints_them(folded, count):
     names = expand(folded)
     assert len(names) == count
     assert fold(names) == folded
 
 
-def test_fold_puts_gpu2_before_gpu10_and_each_name_once() -> None:
+def test_fold_puts_gpu2_before_gpu10_and_each_name_once():
     assert fold(["gpu10", "zeta", "gpu2", "gpu2", "alpha"]) == "alpha,gpu[2,10],zeta"
 
 
-def test_several_brackets_multiply_and_white_space_separates() -> None:
+def test_several_brackets_multiply_and_white_space_separates():
     assert expand("r[1-2]n[1,3]\n login1") == ["r1n1", "r1n3", "r2n1", "r2n3", "login1"]
 
 
@@ -65,6 +65,6 @@ def test_several_brackets_multiply_and_white_space_separates() -> None:
         (f"gpu[{'9' * 5000}]", "more than 30 digits"),
     ],
 )
-def test_hostlists_that_are_none(text: str, message: str) -> None:
+def test_hostlists_that_are_none(text, message):
     with pytest.raises(UsageError, match=message):
         expand(text)

@@ -1,7 +1,6 @@
 """The reader means what Ansible means: hosts, groups and merged variables equal those of `ansible-inventory --list`."""
 
 import random
-from pathlib import Path
 
 import pytest
 from support import ansible
@@ -139,7 +138,7 @@ SEVERAL: dict[str, tuple[list[str], dict[str, str]]] = {
 }
 
 
-def lay_out(folder: Path, files: dict[str, str]) -> None:
+def lay_out(folder, files):
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -148,7 +147,7 @@ def lay_out(folder: Path, files: dict[str, str]) -> None:
         path.write_text("\n".join(row[indent:] for row in rows).rstrip() + "\n", encoding="utf-8")
 
 
-def assert_alike(sources: list[str], home: Path) -> None:
+def assert_alike(sources, home):
     theirs = ansible.listing(sources, home)
     ours = inventory.read(sources, environ={})
     assert {name: dict(ours.variables(name).values) for name in sorted(ours.names)} == ansible.hostvars(theirs)
@@ -158,14 +157,14 @@ def assert_alike(sources: list[str], home: Path) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_one_source(case: str, tmp_path: Path) -> None:
+def test_one_source(case, tmp_path):
     lay_out(tmp_path, CASES[case])
     source = next(name for name in CASES[case] if name.startswith("hosts"))
     assert_alike([str(tmp_path / source)], tmp_path)
 
 
 @pytest.mark.parametrize("case", SEVERAL)
-def test_several_sources(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_sources(case, tmp_path, monkeypatch):
     sources, files = SEVERAL[case]
     lay_out(tmp_path, files)
     monkeypatch.chdir(tmp_path)
@@ -173,7 +172,7 @@ def test_several_sources(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_random_web_of_groups(seed: int, tmp_path: Path) -> None:
+def test_a_random_web_of_groups(seed, tmp_path):
     dice = random.Random(seed)  # noqa: S311 - the same web each time
     names = [f"g{number:02}" for number in range(25)]
     dice.shuffle(names)

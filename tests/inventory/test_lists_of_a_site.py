@@ -47,7 +47,7 @@ LISTS = {
 
 
 @pytest.mark.parametrize("row", NO_LISTS)
-def test_a_row_of_a_table_is_refused_with_what_to_type(row: str, read: Read) -> None:
+def test_a_row_of_a_table_is_refused_with_what_to_type(row, read):
     with pytest.raises(UsageError) as refused:
         read(f"good1\n{row}\n")
     said = str(refused.value)
@@ -56,7 +56,7 @@ def test_a_row_of_a_table_is_refused_with_what_to_type(row: str, read: Read) -> 
     assert said.endswith("as `sinfo -h -N -o %N | sort -u` prints them")
 
 
-def test_on_standard_input_and_in_one_argument_too() -> None:
+def test_on_standard_input_and_in_one_argument_too():
     with pytest.raises(UsageError, match=r"^<stdin>:1: .*1 is a number"):
         inventory.read(["-"], stdin=io.StringIO("gpu01 1 batch idle\n"), environ={})
     with pytest.raises(UsageError, match=r"^gpu01,2: .*2 is a number"):
@@ -64,19 +64,19 @@ def test_on_standard_input_and_in_one_argument_too() -> None:
 
 
 @pytest.mark.parametrize("text", SLURM)
-def test_lines_of_slurm_are_recognised(text: str, read: Read) -> None:
+def test_lines_of_slurm_are_recognised(text, read):
     with pytest.raises(UsageError, match=r"^hosts:1: '.*' is a line of Slurm - .*sinfo -h -N -o %N"):
         read(text)
 
 
 @pytest.mark.parametrize("text", LISTS)
-def test_lists_stay_readable(text: str, read: Read) -> None:
+def test_lists_stay_readable(text, read):
     assert list(read(text).names) == LISTS[text]
 
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "127.0.1.1", "localhost.localdomain", "ip6-localhost"])
 @pytest.mark.parametrize("text", ["gpu1\n{}", "[gpu]\ngpu1\n[site]\n{}", "gpu: {{hosts: {{gpu1: , {}: }}}}"])
-def test_this_machine_among_others_is_judged_only_if_that_is_said(text: str, name: str, read: Read) -> None:
+def test_this_machine_among_others_is_judged_only_if_that_is_said(text, name, read):
     found = read(text.format(name))
     assert [node.name for node in found.select("gpu1")] == ["gpu1"]
     with pytest.raises(UsageError, match=f"^hosts:[0-9]: {name} among other nodes is this machine"):
@@ -87,16 +87,16 @@ def test_this_machine_among_others_is_judged_only_if_that_is_said(text: str, nam
     ("source", "how"),
     [("localhost,gpu1", "local"), ("127.0.0.1,", "local"), ("127.0.1.1,", "ssh")],
 )
-def test_what_is_typed_is_meant(source: str, how: str) -> None:
+def test_what_is_typed_is_meant(source, how):
     assert inventory.read([source], environ={}).nodes[0].connection.transport == how
 
 
 @pytest.mark.parametrize("text", ["localhost", "[all]\nlocalhost", "localhost ansible_connection=local\ngpu1"])
-def test_a_file_may_say_it_too(text: str, read: Read) -> None:
+def test_a_file_may_say_it_too(text, read):
     assert read(text).nodes[0].connection.transport == "local"
 
 
-def test_a_number_is_no_name_in_an_ansible_inventory_either(read: Read) -> None:
+def test_a_number_is_no_name_in_an_ansible_inventory_either(read):
     with pytest.raises(UsageError, match=r"^hosts:2: 17 is a number, not a name or address - write its ansible_host"):
         _ = read("[gpu]\n17\n").nodes
     assert read("[gpu]\n17 ansible_host=10.0.0.17\n").nodes[0].address == "10.0.0.17"
@@ -133,9 +133,7 @@ all:
 
 
 @pytest.mark.parametrize("pattern", ["compute", "tray-*", "tray-[01-04]", "all:!others"])
-def test_a_host_that_is_not_selected_stops_nothing(
-    pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_that_is_not_selected_stops_nothing(pattern, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("hosts.yml").write_text(OTHERS, encoding="utf-8")
     Path("host_vars").mkdir()
@@ -152,9 +150,7 @@ OTHER_NAMES = [
 
 
 @pytest.mark.parametrize("name", OTHER_NAMES)
-def test_each_of_them_is_refused_where_it_is_selected(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_of_them_is_refused_where_it_is_selected(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("hosts.yml").write_text(OTHERS, encoding="utf-8")
     with pytest.raises(UsageError) as refused:
@@ -167,7 +163,7 @@ EXAMPLES = sorted(suite_folder(INVENTORY).glob("example.*"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.name)
-def test_an_example_is_read_as_the_run_reads_it(example: Path) -> None:
+def test_an_example_is_read_as_the_run_reads_it(example):
     prepared = prepare(Settings(inventory=(str(example),)))
     nodes = prepared.judging.nodes
     assert len(nodes) == 129
@@ -176,7 +172,7 @@ def test_an_example_is_read_as_the_run_reads_it(example: Path) -> None:
     assert prepared.notes == ()
 
 
-def test_both_examples_say_the_same() -> None:
+def test_both_examples_say_the_same():
     yaml, ini = (prepare(Settings(inventory=(str(file),))).judging.nodes for file in reversed(EXAMPLES))
     assert {name: (node.connection, node.expected, node.groups) for name, node in yaml.items()} == {
         name: (node.connection, node.expected, node.groups) for name, node in ini.items()

@@ -1,7 +1,6 @@
 """`--nodes`: hostlists, groups and Ansible patterns, over one inventory."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from support import ansible
@@ -55,13 +54,13 @@ OURS = {
 
 
 @pytest.mark.parametrize("pattern", [*LIKE_ANSIBLE, *OURS])
-def test_patterns(pattern: str, read: Read) -> None:
+def test_patterns(pattern, read):
     selected = [node.name for node in read(FLEET).select(pattern)]
     assert fold(selected) == {**LIKE_ANSIBLE, **OURS}[pattern]
     assert selected == sorted(selected, key=read(FLEET).names.index)
 
 
-def test_ansible_selects_the_same(read: Read, tmp_path: Path) -> None:
+def test_ansible_selects_the_same(read, tmp_path):
     read(FLEET)
     for pattern in ("gpu:&racks:!gpu002", "~gpu0(01|1[0-2])", "racks[4:5],login1", "!gpu"):
         theirs = ansible.listing([str(tmp_path / "hosts")], tmp_path, limit=pattern)
@@ -83,18 +82,18 @@ def test_ansible_selects_the_same(read: Read, tmp_path: Path) -> None:
         ("x" * 70_000, "too long"),
     ],
 )
-def test_patterns_that_select_nothing(pattern: str, message: str, read: Read) -> None:
+def test_patterns_that_select_nothing(pattern, message, read):
     with pytest.raises(UsageError, match=message):
         read(FLEET).select(pattern)
 
 
-def test_groups_hold_the_hosts_of_their_children_and_nodes_know_their_groups(read: Read) -> None:
+def test_groups_hold_the_hosts_of_their_children_and_nodes_know_their_groups(read):
     found = read(FLEET)
     assert (fold(found.groups["racks"]), found.groups["empty"], len(found.groups)) == ("gpu[001-008]", (), 7)
     assert [node.groups for node in found.select("login1,gpu001,gpu012")] == [(), ("gpu", "rack1", "racks"), ("gpu",)]
 
 
-def test_a_host_that_is_also_a_group_is_noted(read: Read) -> None:
+def test_a_host_that_is_also_a_group_is_noted(read):
     found = read("[gpu]\ngpu\nother")
     assert [node.name for node in found.select("gpu")] == ["gpu"]
     assert found.notes == ("hosts:2: gpu is both a host and a group; --nodes gpu means the host",)

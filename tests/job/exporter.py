@@ -16,7 +16,7 @@ COLLECT_S = 30
 class Metrics(BaseHTTPRequestHandler):
     """/metrics."""
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         """Answer a scrape."""
         lines, last = [], ""
         for name, labels, value, noise in json.loads(Path(sys.argv[2]).read_text("utf-8")):
@@ -28,7 +28,7 @@ class Metrics(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(("\n".join(lines) + "\n").encode())
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_):
         """Say nothing."""
 
 

@@ -15,7 +15,6 @@ from job.stories import (
     PROFILING,
     STYLES,
     WINDOW_S,
-    Array,
     Story,
     hosts,
     idle,
@@ -29,7 +28,7 @@ from job.stories import (
 # --- faults ------------------------------------------------------------------------------------------------------
 
 
-def worker_lost(story: Story) -> None:
+def worker_lost(story):
     """A node dies, or its pod ends; the others wait for it, and may end later."""
     moment, node = story.onset(-22, -7), int(story.rng.integers(len(story.nodes)))
     moment = max(moment, -WINDOW_S + 180.0)  # what ended before the window is no longer seen
@@ -45,7 +44,7 @@ def worker_lost(story: Story) -> None:
         story.alive[:, story.times > moment / 3] = 0
 
 
-def rank_gone(story: Story) -> None:
+def rank_gone(story):
     """The process of one GPU ended; the others wait."""
     moment, row = story.onset(), story.victim()
     story.where = [story.place(row)]
@@ -53,7 +52,7 @@ def rank_gone(story: Story) -> None:
     story.mix(others(story, [row]), story.after(moment + 15), waiting(story))
 
 
-def _one_part(story: Story, share: float) -> list[int]:
+def _one_part(story, share):
     """The GPUs of a node, in this share of the stories with several, else one GPU; sets the truth too."""
     if story.rng.random() < share and len(story.nodes) > 2:
         node = int(story.rng.integers(len(story.nodes)))
@@ -64,7 +63,7 @@ def _one_part(story: Story, share: float) -> list[int]:
     return [row]
 
 
-def throttled(story: Story) -> None:
+def throttled(story):
     """One GPU, or one node, runs at a lower clock: it works all the time, the others wait for it."""
     moment, share = story.onset(), story.drawn(0.25, 0.72)
     _, clock, _ = MODELS[story.model]
@@ -78,7 +77,7 @@ def throttled(story: Story) -> None:
     story.mix(rows, after, {"clock": low, "power": power, "engine": engine, "sm": busier, "dram": lower})
 
 
-def shared_gpu(story: Story) -> None:
+def shared_gpu(story):
     """Another process holds memory of one GPU and computes there; the job's other GPUs wait for its rank."""
     row, share = story.victim(), story.drawn(0.35, 0.7)
     total = MODELS[story.model][2]
@@ -97,7 +96,7 @@ def shared_gpu(story: Story) -> None:
                 story.extra.append(f"nvidia_smi_compute_app_info{{{labels}}} 1 {at:.3f}")
 
 
-def congested(story: Story) -> None:
+def congested(story):
     """The ports of some nodes, or of the whole job, get congestion notices far above the fleet's; traffic falls."""
     moment, share, times = story.onset(), story.drawn(0.35, 0.75), story.drawn(40, 900)
     fleet = len(story.host["idle"]) - len(story.nodes)
@@ -112,7 +111,7 @@ def congested(story: Story) -> None:
     story.mix(slice(None), after, slowed(story, share))
 
 
-def memory_host(story: Story) -> None:
+def memory_host(story):
     """A leak: the memory of one host falls steadily and will be full within the hour."""
     moment, node = story.onset(-26, -14), int(story.rng.integers(len(story.nodes)))
     left, now = story.drawn(5, 35) * 60, story.host["available"][node].mean()
@@ -121,7 +120,7 @@ def memory_host(story: Story) -> None:
     story.where = [(story.nodes[node], None)]
 
 
-def memory_gpu(story: Story) -> None:
+def memory_gpu(story):
     """The memory of one GPU rises step by step towards full."""
     moment, row = story.onset(-26, -14), story.victim()
     total, held = MODELS[story.model][2] - 600, story.values["memory"]
@@ -132,7 +131,7 @@ def memory_gpu(story: Story) -> None:
     story.where = [story.place(row)]
 
 
-def hang(story: Story) -> None:
+def hang(story):
     """All GPUs wait in a collective."""
     moment = story.onset()
     story.mix(slice(None), story.after(moment), waiting(story))
@@ -140,7 +139,7 @@ def hang(story: Story) -> None:
         story.host["sent"] *= 1 - 0.9999 * story.after(moment)
 
 
-def imbalance(story: Story) -> None:
+def imbalance(story):
     """One part has much more work than the rest, at the same clock."""
     moment, share = story.onset(), story.drawn(0.3, 0.62)
     rows = _one_part(story, 0.4)
@@ -148,12 +147,12 @@ def imbalance(story: Story) -> None:
     story.values["memory"][rows] = np.round(story.values["memory"][rows] * story.drawn(1.0, 1.04))
 
 
-def _partly(story: Story, rest: dict[str, Array], share: Array) -> dict[str, Array]:
+def _partly(story, rest, share):
     """Working for this share of the time, else as in `rest`."""
     return {each: story.values[each] * share + rest[each] * (1 - share) for each in ("util", *PROFILING, "power")}
 
 
-def input_bound(story: Story) -> None:
+def input_bound(story):
     """The GPUs wait for their data: ragged and low use, hosts full or waiting for storage."""
     moment, share = story.onset(-26, -14), story.drawn(0.2, 0.55)
     ragged = np.clip(share + 0.5 * share * story.rng.standard_normal(story.shape), 0.02, 0.95)
@@ -164,7 +163,7 @@ def input_bound(story: Story) -> None:
         story.host["iowait"] = story.host["iowait"] * (1 - after) + (0.005 if full else story.drawn(0.2, 0.4)) * after
 
 
-def communication_bound(story: Story) -> None:
+def communication_bound(story):
     """Busy, with little computed: power between waiting and work, not even; ports near their rate."""
     limit = MODELS[story.model][0]
     share, story.began = story.drawn(0.12, 0.25), None
@@ -182,11 +181,11 @@ def communication_bound(story: Story) -> None:
 # --- healthy -----------------------------------------------------------------------------------------------------
 
 
-def plain(story: Story) -> None:
+def plain(story):
     """Nothing happens."""
 
 
-def checkpoints(story: Story) -> None:
+def checkpoints(story):
     """Regular pauses: one GPU of the job writes, or all are idle, for one or two minutes."""
     every, long = story.drawn(8, 12) * 60, story.drawn(60, 130)
     pause = ((story.times + story.drawn(0, every)) % every < long).astype(float)
@@ -197,7 +196,7 @@ def checkpoints(story: Story) -> None:
         story.mix([0], pause, idle(story))
 
 
-def evaluation(story: Story) -> None:
+def evaluation(story):
     """An evaluation of some minutes: less power and tensor work, at one moment of the window or at its end."""
     start = story.drawn(-20, -3) * 60
     during = story.after(start) * (1 - story.after(start + story.drawn(180, 330)))
@@ -205,7 +204,7 @@ def evaluation(story: Story) -> None:
     story.mix(slice(None), during, {each: story.values[each] * share for each, share in shares.items()})
 
 
-def stages(story: Story) -> None:
+def stages(story):
     """Pipeline stages of equal size that differ in memory and, mildly, in work."""
     count = 4 if len(story.nodes) % 4 == 0 else 2
     stage = np.arange(story.shape[0]) * count // story.shape[0]
@@ -216,7 +215,7 @@ def stages(story: Story) -> None:
     story.values["memory"] = np.round(memory).astype(float)
 
 
-def ended(story: Story) -> None:
+def ended(story):
     """The job ends as it should: all within a scrape or two."""
     moment = story.drawn(-16, -5) * 60
     late = moment + story.rng.uniform(0, 20, len(story.nodes)).repeat(story.gpus)
@@ -227,14 +226,14 @@ def ended(story: Story) -> None:
         story.mix([row], story.after(late[row]), idle(story, empty=True))
 
 
-def gap_of_prometheus(story: Story) -> None:
+def gap_of_prometheus(story):
     """The server itself scraped nothing for some minutes."""
     start = story.drawn(-22, -9) * 60
     story.alive[:, (story.times > start) & (story.times < start + story.drawn(120, 420))] = 0
     story.host = {}
 
 
-def exporter_restart(story: Story) -> None:
+def exporter_restart(story):
     """A new exporter on one node: nothing for two minutes, then the same GPUs under other labels."""
     node, start = int(story.rng.integers(len(story.nodes))), story.drawn(-20, -6) * 60
     story.relabelled[node] = start
@@ -243,7 +242,7 @@ def exporter_restart(story: Story) -> None:
     ] = 0
 
 
-def beside(story: Story) -> None:
+def beside(story):
     """GPUs of the same nodes that are not the job's: a notebook, or a server of a model."""
     rows = [row for row in range(story.shape[0]) if row % story.gpus >= story.gpus // 2]
     notebook = story.rng.random() < 0.5
@@ -258,14 +257,14 @@ def beside(story: Story) -> None:
         story.mix(rows, np.ones(story.shape[1]), rest)
 
 
-def mig(story: Story) -> None:
+def mig(story):
     """Two instances on each board; the driver's use is not there."""
     story.mig = True
     for each in PROFILING:
         story.values[each] *= 0.43
 
 
-def first_minutes(story: Story) -> None:
+def first_minutes(story):
     """The job began in the window: loading, then compilation, then work."""
     start = story.drawn(-18, -10) * 60
     ready = start + story.drawn(120, 300)
@@ -277,56 +276,56 @@ def first_minutes(story: Story) -> None:
         story.labelled[:, story.times < start] = 0
 
 
-def replicas(story: Story) -> None:
+def replicas(story):
     """Two servers scrape, and nothing takes the copies out."""
     story.replicas = 2
 
 
-def reordered(story: Story) -> None:
+def reordered(story):
     """One node was rebooted before the job began: its GPUs have other indices now."""
     node = int(story.rng.integers(len(story.nodes)))
     story.order[node] = start = -WINDOW_S - 120.0
     story.alive[np.ix_(np.array(story.rows_of(node)), (story.times > start - 240) & (story.times < start))] = 0
 
 
-def profiling_is_zero(story: Story) -> None:
+def profiling_is_zero(story):
     """The profiling fields of one GPU, or of all, read 0 while it works."""
     rows: list[int] | slice = slice(None) if story.rng.random() < 0.4 else [story.victim()]
     for each in PROFILING:
         story.values[each][rows] = 0
 
 
-def profiling_stands_still(story: Story) -> None:
+def profiling_stands_still(story):
     """The profiling fields stopped at some value hours ago, on one node."""
     rows = story.rows_of(int(story.rng.integers(len(story.nodes))))
     for each in PROFILING:
         story.values[each][rows] = story.values[each][rows][:, :1] * story.drawn(0.05, 1)
 
 
-def old_xid(story: Story) -> None:
+def old_xid(story):
     """The gauge of the last Xid, never reset."""
     story.values["xid"] = np.zeros(story.shape)
     story.values["xid"][story.victim()] = 79
 
 
-def more_on_rank_0(story: Story) -> None:
+def more_on_rank_0(story):
     """The contexts of the siblings hold some GiB of GPU 0 of each node."""
     story.values["memory"] = np.round(story.values["memory"] * 0.9)
     story.values["memory"][:: story.gpus] += story.drawn(1500, 4200)
 
 
-def full_from_the_start(story: Story) -> None:
+def full_from_the_start(story):
     """The memory was taken at once and is constant."""
     story.values["memory"][:] = np.round(MODELS[story.model][2] * story.drawn(0.955, 0.98))
 
 
-def many_old_notices(story: Story) -> None:
+def many_old_notices(story):
     """Congestion notices at one low rate everywhere; the hosts' memory goes up and down with checkpoints."""
     saw = (story.times % 900) / 900
     story.host["available"] *= 1 - 0.35 * saw
 
 
-def applied_clock(story: Story) -> None:
+def applied_clock(story):
     """All boards run at a lower application clock, and vary with their power caps."""
     clock = MODELS[story.model][1]
     story.values["clock"] = np.round(clock * story.drawn(0.72, 0.9) * story.noise(0.012) / 15) * 15
@@ -335,7 +334,7 @@ def applied_clock(story: Story) -> None:
 # --- what cannot be known ----------------------------------------------------------------------------------------
 
 
-def frozen(story: Story) -> None:
+def frozen(story):
     """The exporters serve their last values for ever."""
     story.values.setdefault("energy", 1e9 + np.cumsum(story.values["power"], axis=1) * 30_000)
     last = int(np.flatnonzero(story.times > story.drawn(-26, -10) * 60)[0])
@@ -343,12 +342,12 @@ def frozen(story: Story) -> None:
         story.values[each][:, last:] = story.values[each][:, last : last + 1]
 
 
-def stopped(story: Story) -> None:
+def stopped(story):
     """The server stopped some minutes ago: nothing of any target is newer."""
     story.alive[:, story.times > story.drawn(-18, -8) * 60] = 0
 
 
-def no_such_job(story: Story) -> None:
+def no_such_job(story):
     """The name fits nothing."""
     story.asked = (
         ["--pods", f"nothing-{story.number}-.*"]
@@ -357,7 +356,7 @@ def no_such_job(story: Story) -> None:
     )
 
 
-def ninety_seconds(story: Story) -> None:
+def ninety_seconds(story):
     """The job began 90 s ago."""
     story.alive[:, story.times < -90] = 0
 
@@ -382,7 +381,7 @@ NEEDS_DCGM = (mig, profiling_is_zero, profiling_stands_still, old_xid, reordered
 SEVERAL_NODES = (worker_lost, stages, congested)
 
 
-def made(seed: int, *, only: int | None = None) -> list[Story]:
+def made(seed, *, only=None):
     """All stories, or one: 38 faults, 25 healthy jobs, 5 that cannot be known. Another seed draws all levels anew."""
     plan = [(truth, happens) for truth, happens, count in FAULTS for _ in range(count)]
     plan += [("healthy", happens) for happens, count in HEALTHY for _ in range(count)]
@@ -390,7 +389,7 @@ def made(seed: int, *, only: int | None = None) -> list[Story]:
     return [_story(seed, number, *each) for number, each in enumerate(plan) if only in (None, number)]
 
 
-def _story(seed: int, number: int, truth: str, happens: Callable[[Story], None]) -> Story:
+def _story(seed, number, truth, happens):
     rng = np.random.default_rng([seed, number, zlib.crc32(happens.__name__.encode())])
     counters = ("smi", "default", "full", "default")[number % 4]
     if counters == "smi" and happens in NEEDS_DCGM:

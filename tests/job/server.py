@@ -4,14 +4,12 @@ import contextlib
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
-from job.stories import Story, write
+from job.stories import write
 from support.sshd import free_port
 
 
-def fill(story: Story, folder: Path) -> None:
+def fill(story, folder):
     """Blocks with a story below `folder`/data."""
     text = folder / f"{story.number}.om"
     write(story, text)
@@ -21,7 +19,7 @@ def fill(story: Story, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def prometheus(folder: Path, config: str = "global: {scrape_interval: 15s}\n") -> Iterator[str]:
+def prometheus(folder, config="global: {scrape_interval: 15s}\n"):
     """A server over the blocks in `folder`/data; gives its address."""
     port = free_port()
     (folder / "prometheus.yml").write_text(config)
@@ -33,7 +31,7 @@ def prometheus(folder: Path, config: str = "global: {scrape_interval: 15s}\n") -
 
 
 @contextlib.contextmanager
-def answering(command: Sequence[str], address: str) -> Iterator[None]:
+def answering(command, address):
     """A program, while it runs, from when it answers at an address."""
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -44,7 +42,7 @@ def answering(command: Sequence[str], address: str) -> Iterator[None]:
         server.wait(30)
 
 
-def await_answer(address: str) -> None:
+def await_answer(address):
     """Return when something answers there."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
@@ -55,7 +53,7 @@ def await_answer(address: str) -> None:
 
 
 @contextlib.contextmanager
-def victoria_metrics(folder: Path, stories: Iterable[Story]) -> Iterator[str]:
+def victoria_metrics(folder, stories):
     """A VictoriaMetrics with these stories; gives its address."""
     address = f"127.0.0.1:{free_port()}"
     command = ["victoria-metrics", f"-storageDataPath={folder}/vm", f"-httpListenAddr={address}",
@@ -71,6 +69,6 @@ def victoria_metrics(folder: Path, stories: Iterable[Story]) -> Iterator[str]:
         yield f"http://{address}"
 
 
-def _post(address: str, body: bytes) -> None:
+def _post(address, body):
     with urllib.request.urlopen(address, body, timeout=60):  # noqa: S310 - loopback
         pass

@@ -5,9 +5,7 @@ A story has a time window of its own, so that all of them fit into one server.
 """
 
 import datetime as dt
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,17 +61,17 @@ class Story:
     asked: list[str] = field(default_factory=list)
 
     @property
-    def times(self) -> Array:
+    def times(self):
         """The moments at which the exporters collect, relative to the end of the window."""
         return np.arange(-LEAD_S - WINDOW_S, 1, COLLECT_S, dtype=float)
 
     @property
-    def name(self) -> str:
+    def name(self):
         """The name in a report of the tests."""
         return f"{self.number:02d}-{self.kind}-{self.style}-{self.counters}-{len(self.nodes)}n"
 
     @property
-    def options(self) -> list[str]:
+    def options(self):
         """What names the job on the command line."""
         at = dt.datetime.fromtimestamp(self.end, dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         if self.asked:
@@ -85,58 +83,58 @@ class Story:
         return ["--nodes", ",".join(self.nodes), "--at", at]
 
     @property
-    def job(self) -> str:
+    def job(self):
         """The name of the job's pods."""
         return f"llm-{self.number}"
 
-    def after(self, moment: float) -> Array:
+    def after(self, moment):
         """How much of each interval of the exporter lies after a moment, 0 to 1."""
         return np.clip((self.times - moment) / COLLECT_S, 0, 1)
 
-    def mix(self, rows: slice | list[int] | Array, weight: Array, state: dict[str, Array]) -> None:
+    def mix(self, rows, weight, state):
         """Bring some GPUs into another state, as far as the weight says."""
         for quantity, level in state.items():
             old = self.values[quantity][rows]
             self.values[quantity][rows] = old * (1 - weight) + np.broadcast_to(level, self.shape)[rows] * weight
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def shape(self):
         """GPUs, moments."""
         return len(self.nodes) * self.gpus, len(self.times)
 
-    def noise(self, share: float) -> Array:
+    def noise(self, share):
         """Around 1."""
         return 1 + share * self.rng.standard_normal(self.shape)
 
-    def apart(self, share: float) -> Array:
+    def apart(self, share):
         """Around 1, for each GPU."""
         return 1 + share * self.rng.standard_normal((self.shape[0], 1))
 
-    def drawn(self, low: float, high: float) -> float:
+    def drawn(self, low, high):
         """A level for the whole story."""
         return float(self.rng.uniform(low, high))
 
-    def onset(self, low: float = -24, high: float = -8) -> float:
+    def onset(self, low=-24, high=-8):
         """When it begins; a fifth of them before the window. Also sets the truth."""
         early = self.rng.random() < 0.2
         moment = -WINDOW_S - self.drawn(240, 600) if early else 60 * self.drawn(low, high)
         self.began = None if early else self.end + moment
         return moment
 
-    def victim(self) -> int:
+    def victim(self):
         """One GPU of the job."""
         return int(self.rng.integers(self.shape[0]))
 
-    def place(self, row: int) -> tuple[str, int | None]:
+    def place(self, row):
         """Node and index of a GPU."""
         return self.nodes[row // self.gpus], row % self.gpus
 
-    def rows_of(self, node: int) -> list[int]:
+    def rows_of(self, node):
         """The GPUs of a node."""
         return list(range(node * self.gpus, (node + 1) * self.gpus))
 
 
-def working(story: Story) -> None:
+def working(story):
     """All GPUs train: the levels of this model and job."""
     limit, clock, total = MODELS[story.model]
     level, tensor, dram = story.drawn(0.62, 0.93), story.drawn(0.28, 0.6), story.drawn(0.25, 0.6)
@@ -155,7 +153,7 @@ def working(story: Story) -> None:
     story.alive, story.labelled = np.ones(story.shape), np.ones(story.shape)
 
 
-def waiting(story: Story) -> dict[str, Array]:
+def waiting(story):
     """The busy-wait of a collective: busy by the driver's word, and nothing is computed."""
     limit, clock, _ = MODELS[story.model]
     watts = limit * story.drawn(0.16, 0.36) * story.apart(0.03)
@@ -171,7 +169,7 @@ def waiting(story: Story) -> dict[str, Array]:
     }
 
 
-def idle(story: Story, *, empty: bool = False) -> dict[str, Array]:
+def idle(story, *, empty=False):
     """Nothing runs on the GPU."""
     limit, clock, _ = MODELS[story.model]
     low = float(clock) if story.rng.random() < 0.5 else 345.0
@@ -180,14 +178,14 @@ def idle(story: Story, *, empty: bool = False) -> dict[str, Array]:
     return state | ({"memory": np.full(story.shape, 4.0)} if empty else {})
 
 
-def slowed(story: Story, share: float) -> dict[str, Array]:
+def slowed(story, share):
     """The GPU works for this share of the time and waits in collectives for the rest."""
     wait, now = waiting(story), story.values
     names = ("sm", "tensor", "dram", "power")
     return {each: now[each] * share + wait[each] * (1 - share) for each in names} | {"engine": wait["engine"]}
 
 
-def others(story: Story, rows: list[int]) -> list[int]:
+def others(story, rows):
     """All GPUs but these."""
     left = set(rows)
     return [row for row in range(story.shape[0]) if row not in left]
@@ -196,11 +194,11 @@ def others(story: Story, rows: list[int]) -> list[int]:
 # --- the hosts ---------------------------------------------------------------------------------------------------
 
 
-def hosts(story: Story, fleet: int = 0) -> None:
+def hosts(story, fleet=0):
     """What node_exporter says of the job's nodes, and of `fleet` further ones."""
     shape = (len(story.nodes) + fleet, len(story.times))
 
-    def noise(share: float) -> Array:
+    def noise(share):
         return 1 + share * story.rng.standard_normal(shape)
 
     total = float(2 << 40)
@@ -231,11 +229,11 @@ GAUGES = ("available", "total", "rate")
 # --- writing -----------------------------------------------------------------------------------------------------
 
 
-def _labels(pairs: dict[str, str]) -> str:
+def _labels(pairs):
     return "{" + ",".join(f'{name}="{value}"' for name, value in pairs.items()) + "}"
 
 
-def _scrapes(story: Story, node: int) -> tuple[Array, NDArray[np.int64]]:
+def _scrapes(story, node):
     """Times of the scrapes of a node, and which collection each of them shows."""
     phase, lag = (node * 7919 + story.number * 31) % story.scrape_s, (node * 104_729) % COLLECT_S
     moments = np.arange(-LEAD_S - WINDOW_S + phase, 1, story.scrape_s, dtype=float)
@@ -243,12 +241,12 @@ def _scrapes(story: Story, node: int) -> tuple[Array, NDArray[np.int64]]:
     return moments, shown
 
 
-def uuid_of(story: Story, row: int) -> str:
+def uuid_of(story, row):
     """The identity of a GPU."""
     return f"{story.number:08x}-{row:04x}-4a11-9c3d-{row * 7919 % 0xFFFFFF:012x}"
 
 
-def _gpu_labels(story: Story, row: int, moment: float, replica: int) -> dict[str, str]:
+def _gpu_labels(story, row, moment, replica):
     node, gpu = divmod(row, story.gpus)
     name, uuid = story.nodes[node], uuid_of(story, row)
     copy = {"prometheus_replica": f"prometheus-{replica}"} if story.replicas > 1 else {}
@@ -278,7 +276,7 @@ def _gpu_labels(story: Story, row: int, moment: float, replica: int) -> dict[str
     return {**labels, "hostname": name, **scraped, **(exporter | pod), **copy}
 
 
-def _gpu_lines(story: Story, quantity: str) -> Iterator[str]:
+def _gpu_lines(story, quantity):
     name, scale = SMI[quantity] if story.counters == "smi" else (DCGM[quantity], 1)
     values = story.values[quantity]
     for row in range(story.shape[0]):
@@ -299,14 +297,12 @@ def _gpu_lines(story: Story, quantity: str) -> Iterator[str]:
                     yield f"{head} {texts[index]} {stamps[index]:.3f}"
 
 
-def _host_lines(story: Story) -> Iterator[tuple[str, Iterator[str]]]:
+def _host_lines(story):
     in_pods = story.style in ("exported", "honoured")
     names = [*story.nodes, *(f"other{story.number}-{each}" for each in range(1000))][: len(story.host["idle"])]
     instances = [f"10.2.{i // 250}.{i % 250}:9100" if in_pods else f"{name}:9100" for i, name in enumerate(names)]
 
-    def lines(
-        metric: str, per_node: Callable[[int, NDArray[np.int64]], list[tuple[dict[str, str], Array]]]
-    ) -> Iterator[str]:
+    def lines(metric, per_node):
         for node, instance in enumerate(instances):
             moments, shown = _scrapes(story, node)
             mine = node < len(story.nodes) and story.kind == "worker-lost"
@@ -326,7 +322,7 @@ def _host_lines(story: Story) -> Iterator[tuple[str, Iterator[str]]]:
         series = 9e8 + np.cumsum(level, axis=1) * COLLECT_S if rising else level
         yield metric, lines(metric, lambda node, shown, s=series, p=port: [(p, s[node][shown])])  # type: ignore[misc]
 
-    def cpu(node: int, shown: NDArray[np.int64]) -> list[tuple[dict[str, str], Array]]:
+    def cpu(node, shown):
         shares = {mode: story.host[mode][node] for mode in ("idle", "iowait")}
         shares["user"] = np.clip(1 - shares["idle"] - shares["iowait"], 0, 1)
         return [({"cpu": str(core), "mode": mode}, (1e5 + np.cumsum(share) * COLLECT_S)[shown])
@@ -335,7 +331,7 @@ def _host_lines(story: Story) -> Iterator[tuple[str, Iterator[str]]]:
     yield "node_cpu_seconds_total", lines("node_cpu_seconds_total", cpu)
 
 
-def _pod_lines(story: Story) -> Iterator[str]:
+def _pod_lines(story):
     for node, name in enumerate(story.nodes):
         moments, shown = _scrapes(story, node)
         pod = f"{story.job}-worker-{node}"
@@ -346,7 +342,7 @@ def _pod_lines(story: Story) -> Iterator[str]:
                 yield f"kube_pod_info{_labels(labels)} 1 {story.end + moment:.3f}"
 
 
-def write(story: Story, path: Path) -> None:
+def write(story, path):
     """The story as OpenMetrics text, for `promtool tsdb create-blocks-from openmetrics`."""
     story.values["free"] = np.maximum(MODELS[story.model][2] - story.values["memory"] - 600, 0)
     story.values.setdefault("energy", 1e9 + np.cumsum(story.values["power"], axis=1) * COLLECT_S * 1000)
@@ -356,7 +352,7 @@ def write(story: Story, path: Path) -> None:
     wanted = [each for each in wanted if not (story.mig and each == "util")]
     with path.open("w", encoding="utf-8") as out:
 
-        def family(name: str, lines: Iterator[str] | list[str]) -> None:
+        def family(name, lines):
             out.write(f"# TYPE {name} unknown\n")
             out.writelines(f"{line}\n" for line in lines)
 
@@ -376,7 +372,7 @@ def write(story: Story, path: Path) -> None:
         out.write("# EOF\n")
 
 
-def _info_lines(story: Story) -> Iterator[str]:
+def _info_lines(story):
     for row in range(story.shape[0]):
         moments, shown = _scrapes(story, row // story.gpus)
         labels = _gpu_labels(story, row, 0, 0) | {"index": str(row % story.gpus), "name": story.model}

@@ -1,8 +1,6 @@
 """A made /sys with RDMA ports, and a real node_exporter that reads it."""
 
 import contextlib
-from collections.abc import Iterator
-from pathlib import Path
 
 from job.server import answering
 from support.sshd import free_port
@@ -11,7 +9,7 @@ PORT = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X
         "counters/port_xmit_data": "1000", "counters/port_rcv_data": "2000"}  # fmt: skip
 
 
-def made_sys(folder: Path, hw_counters: dict[str, str], devices: tuple[str, ...] = ("mlx5_0", "mlx5_1")) -> Path:
+def made_sys(folder, hw_counters, devices=("mlx5_0", "mlx5_1")):
     """/sys with a port of each device; gives its path."""
     for device in devices:
         port = folder / "class" / "infiniband" / device / "ports" / "1"
@@ -26,7 +24,7 @@ def made_sys(folder: Path, hw_counters: dict[str, str], devices: tuple[str, ...]
 
 
 @contextlib.contextmanager
-def node_exporter(sysfs: Path, textfiles: Path) -> Iterator[str]:
+def node_exporter(sysfs, textfiles):
     """A real node_exporter; gives its address."""
     port = free_port()
     command = ["prometheus-node-exporter", f"--path.sysfs={sysfs}", f"--collector.textfile.directory={textfiles}",

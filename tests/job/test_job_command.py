@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 from support.schemas import read_output
@@ -35,7 +34,7 @@ URL = "http://127.0.0.1:9"  # discard: nothing listens
         ("--replay /absent --nodes a", "not a folder"),
     ],
 )
-def test_a_wrong_option_is_one_clear_line(given: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_option_is_one_clear_line(given, said, capsys):
     assert main(["job", *given.split()]) == 2
     shown = capsys.readouterr().err
     assert said in shown
@@ -43,14 +42,14 @@ def test_a_wrong_option_is_one_clear_line(given: str, said: str, capsys: pytest.
     assert shown.count("\n") == 1
 
 
-def test_a_server_that_does_not_answer_is_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_does_not_answer_is_an_answer(capsys):
     assert main(["job", "--prometheus", URL, "--nodes", "a", "--json"]) == 2
     answer = read_output(capsys.readouterr().out)
     assert (answer["class"], answer["where"], answer["since"]) == ("cannot-tell", [], None)
     assert "does not answer" in answer["why"][0]
 
 
-def test_requests_are_at_most_eleven_and_escape_what_is_given() -> None:
+def test_requests_are_at_most_eleven_and_escape_what_is_given():
     asked = queries(Job(0, 1800, pods='a"} or vector(1) or x{y="'))
     assert len(asked) <= 11
     assert all('a\\"} or vector(1)' in each.expression for each in asked[:8])
@@ -60,7 +59,7 @@ def test_requests_are_at_most_eleven_and_escape_what_is_given() -> None:
 @pytest.mark.parametrize(
     "values", ['[[1,"x"]]', '[[1,"2"],[3]]', '[[1,"2",4]]', '[["1","2"]]', '"1"', "[[1,2]]", '[[1,"ü"]]']
 )
-def test_samples_that_are_no_numbers_are_said(tmp_path: Path, values: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_samples_that_are_no_numbers_are_said(tmp_path, values, capsys):
     """Hostile or broken answers of a server: cannot tell, in one line; NaN and infinity are no samples."""
     at = 1_790_000_000
     for query in queries(Job(at, 1800, ("a",))):
@@ -76,9 +75,7 @@ HANG = Answer(Finding(Class.HANG, (), 1_790_000_000.0))
 GONE = Answer(Finding(Class.HEALTHY), ended=True)
 
 
-def test_following_prints_a_change_that_held_for_two_looks_and_ends_with_the_job(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_following_prints_a_change_that_held_for_two_looks_and_ends_with_the_job(monkeypatch, tmp_path):
     monkeypatch.setattr("nodegate.job.command.EVERY_S", 0.01)
     script = f"import sys; open({str(tmp_path / 'got')!r}, 'a').write(sys.stdin.read())"
     targets = parse_all([f'{sys.executable} -c "{script}"'])
@@ -89,7 +86,7 @@ def test_following_prints_a_change_that_held_for_two_looks_and_ends_with_the_job
     assert (tmp_path / "got").read_text().split() == [each.value for each in shown]
 
 
-def test_a_log_with_a_first_error_decides_class_and_place(tmp_path: Path) -> None:
+def test_a_log_with_a_first_error_decides_class_and_place(tmp_path):
     log = tmp_path / "gpu007" / "rank_12.log"
     log.parent.mkdir()
     log.write_text(
@@ -103,7 +100,7 @@ def test_a_log_with_a_first_error_decides_class_and_place(tmp_path: Path) -> Non
     assert decided(HANG, [str(log)]).kind is Class.HANG
 
 
-def test_nodes_of_a_slurm_job_come_from_squeue_and_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_of_a_slurm_job_come_from_squeue_and_are_kept(tmp_path, monkeypatch):
     program = tmp_path / "squeue"
     program.write_text("#!/bin/sh\necho 'gpu[001-003].cluster'\n")
     program.chmod(0o755)

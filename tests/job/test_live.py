@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from job.server import await_answer, fill, prometheus
-from job.stories import DCGM, DEFAULT, Array, Story, _gpu_labels, _labels, waiting, working
+from job.stories import DCGM, DEFAULT, Story, _gpu_labels, _labels, waiting, working
 from support.sshd import free_port
 
 NOISE = {"tensor": 0.03, "dram": 0.03, "power": 0.025, "engine": 0.006}
@@ -32,14 +32,14 @@ class Exporter:
     node: int
     folder: Path
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         self.port, self.file = free_port(), self.folder / f"{self.story.nodes[self.node]}.json"
         self.says()
         command = [sys.executable, str(Path(__file__).with_name("exporter.py")), str(self.port), str(self.file)]
         self.process = subprocess.Popen(command)
         await_answer(f"http://127.0.0.1:{self.port}/metrics")
 
-    def says(self, state: dict[str, Array] | None = None) -> None:
+    def says(self, state=None):
         """From now on a state of the GPUs."""
         values, series = self.story.values | (state or {}), []
         for quantity in DEFAULT:
@@ -53,20 +53,20 @@ class Exporter:
         beside.replace(self.file)
 
     @property
-    def target(self) -> str:
+    def target(self):
         """Its lines of Prometheus' configuration."""
         name = self.story.nodes[self.node]
         return f"      - {{targets: ['127.0.0.1:{self.port}'], labels: {{instance: '{name}:9400'}}}}\n"
 
 
-def _ask(url: str, nodes: list[str]) -> dict[str, object]:
+def _ask(url, nodes):
     command = [sys.executable, "-m", "nodegate.cli", "job", "--prometheus", url, "--nodes", ",".join(nodes), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert not done.stderr, done.stderr
     return dict(json.loads(done.stdout))
 
 
-def test_a_worker_whose_exporter_is_killed_is_lost_and_until_then_nobody_is_blamed(tmp_path: Path) -> None:
+def test_a_worker_whose_exporter_is_killed_is_lost_and_until_then_nobody_is_blamed(tmp_path):
     story = Story(1, "live", "", "bare", "default", ["live1", "live2"], "NVIDIA H100 80GB HBM3",
                   np.random.default_rng(1), 15, int(time.time()))  # fmt: skip
     working(story)

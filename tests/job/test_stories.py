@@ -8,14 +8,11 @@ import subprocess
 import sys
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from job.kinds import made
 from job.server import fill, prometheus, victoria_metrics
-from job.stories import Story
 from support.schemas import read_output
 
 from deploy.prometheus import alert_rules
@@ -28,11 +25,11 @@ SINCE_WITHIN_S = 150  # two collections, two scrapes and a minute of the answer
 pytestmark = pytest.mark.skipif(shutil.which("promtool") is None, reason="Debian's package prometheus is not installed")
 
 
-def _blocks(number: int, folder: Path) -> None:
+def _blocks(number, folder):
     fill(made(SEED, only=number)[0], folder)
 
 
-def asked(url: str, story: Story, *more: str) -> tuple[int, dict[str, object]]:
+def asked(url, story, *more):
     """The answer of the installed command."""
     command = [*COMMAND, "--prometheus", url, *story.options, "--json", *more]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -40,7 +37,7 @@ def asked(url: str, story: Story, *more: str) -> tuple[int, dict[str, object]]:
     return done.returncode, read_output(done.stdout)
 
 
-def _judged(story: Story, code: int, answer: dict[str, object]) -> str:
+def _judged(story, code, answer):
     """What is wrong with an answer; nothing if it is right."""
     said = (answer["class"], sorted(((p["node"], p["gpu"]) for p in answer["where"]), key=str))  # type: ignore[attr-defined]
     assert code == {"healthy": 0, "cannot-tell": 2}.get(str(said[0]), 1)
@@ -56,7 +53,7 @@ def _judged(story: Story, code: int, answer: dict[str, object]) -> str:
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def url(tmp_path_factory):
     """A server with all stories."""
     folder = tmp_path_factory.mktemp("stories")
     numbers = range(len(made(SEED)))
@@ -66,7 +63,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-def _wrong(url: str, stories: list[Story]) -> list[tuple[Story, dict[str, object], str]]:
+def _wrong(url, stories):
     with ThreadPoolExecutor(os.cpu_count() or 2) as threads:
         answers = list(threads.map(lambda story: asked(url, story), stories))
     judged = [
@@ -76,7 +73,7 @@ def _wrong(url: str, stories: list[Story]) -> list[tuple[Story, dict[str, object
 
 
 @pytest.mark.xdist_group("job_stories")
-def test_stories_are_told_right(url: str) -> None:
+def test_stories_are_told_right(url):
     """At least 66 of 68; no fault and no unknown is called healthy, nobody is blamed in a healthy or unknown one."""
     stories = made(SEED)
     wrong = _wrong(url, stories)
@@ -91,7 +88,7 @@ JOB_LABELS = {"bare": "", "exported": "exported_pod", "honoured": "pod", "slurm"
 EVERY_S = 60  # between two evaluations of an alert
 
 
-def _fires(url: str, rule: dict[str, str], story: Story) -> bool:
+def _fires(url, rule, story):
     """Whether an alert's expression holds for as long as it asks for, within the window of a story."""
     asked = {"query": rule["expr"], "start": story.end - 1800, "end": story.end, "step": EVERY_S}
     body = urllib.parse.urlencode(asked).encode()
@@ -102,11 +99,11 @@ def _fires(url: str, rule: dict[str, str], story: Story) -> bool:
 
 
 @pytest.mark.xdist_group("job_stories")
-def test_each_alert_fires_on_the_stories_of_its_class_and_on_no_healthy_one(url: str) -> None:
+def test_each_alert_fires_on_the_stories_of_its_class_and_on_no_healthy_one(url):
     """The rules of deploy/prometheus, for the label that names jobs in a story, asked of the real Prometheus."""
     rules = {style: alert_rules.rules(label) for style, label in JOB_LABELS.items()}
 
-    def wrong(story: Story) -> list[str]:
+    def wrong(story):
         own = "nvidia_gpu_exporter" if story.counters == "smi" else "dcgm-exporter"
         found = [each for each in rules[story.style] if each["labels"]["exporter"] in (own, "node_exporter")]
         if story.truth == "healthy":
@@ -120,7 +117,7 @@ def test_each_alert_fires_on_the_stories_of_its_class_and_on_no_healthy_one(url:
 
 
 @pytest.mark.skipif(shutil.which("victoria-metrics") is None, reason="Debian's victoria-metrics is not installed")
-def test_stories_are_told_right_over_victoria_metrics(tmp_path: Path) -> None:
+def test_stories_are_told_right_over_victoria_metrics(tmp_path):
     """The smallest story of each class."""
     smallest = {story.truth: story for story in sorted(made(SEED), key=lambda story: -len(story.nodes))
                 if story.kind != "no-such-job"}  # fmt: skip
@@ -130,7 +127,7 @@ def test_stories_are_told_right_over_victoria_metrics(tmp_path: Path) -> None:
 
 
 @pytest.mark.xdist_group("job_stories")
-def test_a_replay_gives_the_same_bytes(tmp_path: Path, url: str) -> None:
+def test_a_replay_gives_the_same_bytes(tmp_path, url):
     """From the kept answers, and from those that the printed curl lines fetched."""
     story = next(each for each in made(SEED) if each.truth == "throttled" and each.style in ("exported", "bare"))
     command = [*COMMAND, *story.options, "--json"]
@@ -147,7 +144,7 @@ def test_a_replay_gives_the_same_bytes(tmp_path: Path, url: str) -> None:
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.xdist_group("job_stories")
-def test_the_text_names_place_and_next_command(url: str, language: str) -> None:
+def test_the_text_names_place_and_next_command(url, language):
     """Triage's form: one sentence, where, since, why with numbers, what to do, the next command."""
     story = next(each for each in made(SEED) if each.truth == "rank-gone")
     command = [*COMMAND, "--prometheus", url, *story.options, "--lang", language]

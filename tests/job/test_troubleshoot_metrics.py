@@ -3,8 +3,6 @@
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,7 +27,7 @@ NODES = ["gpu01", "gpu02", "gpu03"]
 pytestmark = pytest.mark.skipif(shutil.which("promtool") is None, reason="Debian's package prometheus is not installed")
 
 
-def _story(happens: Callable[[Story], None], nodes: int = 2, gpus: int = 8) -> Story:
+def _story(happens, nodes=2, gpus=8):
     """A job on some of the nodes that runs now."""
     rng = np.random.default_rng(1)
     end = int(time.time())
@@ -40,26 +38,26 @@ def _story(happens: Callable[[Story], None], nodes: int = 2, gpus: int = 8) -> S
 
 
 @pytest.fixture(scope="module", params=[throttled, hang])
-def job(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Story, str]]:
+def job(request, tmp_path_factory):
     folder, story = tmp_path_factory.mktemp("server"), _story(request.param)
     fill(story, folder)
     with prometheus(folder) as url:
         yield story, url
 
 
-def _run(where: Path, *arguments: str) -> PytestOutcome:
+def _run(where, *arguments):
     return run_pytest(where, ["--profile", "troubleshoot", "-q", "--tb=no", *arguments])
 
 
-def _nodes(outcome: PytestOutcome) -> dict[str, dict[str, object]]:
+def _nodes(outcome):
     return {node["node"]: node for node in json.loads((outcome.folder / "report.json").read_text("utf-8"))["nodes"]}
 
 
-def _metrics(outcome: PytestOutcome) -> dict[str, str]:
+def _metrics(outcome):
     return outcome.verdicts("metrics.node")
 
 
-def test_metrics_stand_beside_the_checks_of_each_node(tmp_path: Path, job: tuple[Story, str]) -> None:
+def test_metrics_stand_beside_the_checks_of_each_node(tmp_path, job):
     """They warn of their node in a claim of their own, and change no verdict; a disagreement is one line."""
     story, url = job
     machines = [Machine.hgx_h100(name, number) for number, name in enumerate(NODES, 1)]
@@ -91,16 +89,16 @@ def test_metrics_stand_beside_the_checks_of_each_node(tmp_path: Path, job: tuple
     assert _told(tmp_path / "again") == _told(beside.folder)
 
 
-def _silent(story: Story, rows: slice = slice(16, 24)) -> None:
+def _silent(story, rows=slice(16, 24)):
     story.alive[rows, story.times > -900] = 0
 
 
-def _frozen(story: Story) -> None:
+def _frozen(story):
     for values in story.values.values():
         values[16:] = values[16:, :1]
 
 
-def _rank_gone(story: Story) -> None:
+def _rank_gone(story):
     story.mix([0], story.after(-900), idle(story))
     story.mix(others(story, [0]), story.after(-885), waiting(story))
 
@@ -119,9 +117,7 @@ def _rank_gone(story: Story) -> None:
     (1, lambda story: None, "warn pass pass"),
     (1, lambda story: None, "warn not-judged"),
 ])  # fmt: skip
-def test_only_nodes_that_were_compared_pass(
-    tmp_path: Path, gpus: int, happens: Callable[[Story], None], said: str
-) -> None:
+def test_only_nodes_that_were_compared_pass(tmp_path, gpus, happens, said):
     """GPU 0 of gpu01 has a low clock, then something happens to others; the checks reject the last node."""
     expected = said.split()
     story = _story(happens, len(expected), gpus)
@@ -138,12 +134,12 @@ def test_only_nodes_that_were_compared_pass(
     assert any("nothing in the metrics of" in note for note in report.run.notes) == (expected[-1] == "pass")
 
 
-def _told(folder: Path) -> list[object]:
+def _told(folder):
     found = PytestOutcome(0, "", "", folder).records
     return sorted((each.node, each.message) for each in found if each.check == "metrics.node")
 
 
-def test_a_server_that_does_not_answer_is_not_judged_with_the_reason(tmp_path: Path) -> None:
+def test_a_server_that_does_not_answer_is_not_judged_with_the_reason(tmp_path):
     write_fleet(tmp_path, [Machine.hgx_h100("gpu01", 1), Machine.hgx_h100("gpu02", 2)])
     outcome = _run(tmp_path, "--inventory", "hosts.yaml", "--metrics", "http://127.0.0.1:9")
     assert outcome.exit_code == 0
@@ -159,7 +155,7 @@ def test_a_server_that_does_not_answer_is_not_judged_with_the_reason(tmp_path: P
 
 
 @pytest.mark.parametrize("given", [["--profile", "delivery"], ["--profile", "troubleshoot", "--replay", "."]])
-def test_metrics_are_for_troubleshoot_and_asked_of_a_server(tmp_path: Path, given: list[str]) -> None:
+def test_metrics_are_for_troubleshoot_and_asked_of_a_server(tmp_path, given):
     outcome = run_pytest(tmp_path, ["--inventory", "a,", "--metrics", "http://127.0.0.1:9", *given])
     assert outcome.exit_code == 4
     assert "--metrics is for --profile troubleshoot" in outcome.stderr

@@ -2,8 +2,6 @@
 
 import gc
 import weakref
-from collections.abc import Iterator
-from typing import NoReturn
 
 import pytest
 from fleet.machine import Machine
@@ -21,7 +19,7 @@ from nodegate.records.verdict import Verdict
 
 
 @pytest.fixture
-def no_collections() -> Iterator[None]:
+def no_collections():
     """No cycle is found while the test runs."""
     gc.collect()
     gc.disable()
@@ -29,12 +27,12 @@ def no_collections() -> Iterator[None]:
     gc.enable()
 
 
-def alone() -> NoReturn:
+def alone():
     raise NotJudged("no other node")
 
 
 @pytest.mark.usefixtures("no_collections")
-def test_a_context_holds_no_reference_to_itself_after_its_checks() -> None:
+def test_a_context_holds_no_reference_to_itself_after_its_checks():
     """A fleet's must not wait for a full collection."""
     document = Machine.hgx_h100("gpu01").document()
     del document["sections"]["services"]
@@ -54,8 +52,8 @@ def test_a_context_holds_no_reference_to_itself_after_its_checks() -> None:
 OF_WHOLE_GPUS = ("burn", "gpu_copies", "nccl", "nccl_groups")
 
 
-def context(machine: Machine, **expected: object) -> Context:
-    def nothing(name: str) -> Evidence:
+def context(machine, **expected):
+    def nothing(name):
         raise CannotMeasure(f"no evidence of {name}", next_step="measure this node again")
 
     node = Node("gpu01", expected=expected, origin="hosts.yaml:7")
@@ -64,13 +62,13 @@ def context(machine: Machine, **expected: object) -> Context:
 
 
 @pytest.fixture
-def split() -> Machine:
+def split():
     every(machine := Machine.hgx_h100(), "mig_mode", [1, 1])
     return machine
 
 
 @pytest.mark.parametrize("name", OF_WHOLE_GPUS)
-def test_mig_by_policy_is_not_applicable(split: Machine, name: str) -> None:
+def test_mig_by_policy_is_not_applicable(split, name):
     with pytest.raises(NotApplicable, match="MIG is on for every GPU") as said:
         context(split, mig="on").resolve(name)
     assert not isinstance(said.value, NotDone)
@@ -78,12 +76,12 @@ def test_mig_by_policy_is_not_applicable(split: Machine, name: str) -> None:
 
 @pytest.mark.parametrize("name", OF_WHOLE_GPUS)
 @pytest.mark.parametrize("expected", [{}, {"mig": "off"}])
-def test_mig_that_nobody_asked_for_leaves_the_claims_open(split: Machine, name: str, expected: dict[str, str]) -> None:
+def test_mig_that_nobody_asked_for_leaves_the_claims_open(split, name, expected):
     with pytest.raises(NotDone, match=r"nodegate_mig: on"):
         context(split, **expected).resolve(name)
 
 
-def test_one_split_gpu_hides_no_other(split: Machine) -> None:
+def test_one_split_gpu_hides_no_other(split):
     split.set_gpu(3, "mig_mode", [0, 0])
     with pytest.raises(CannotMeasure, match="no evidence of burn"):
         context(split, mig="mixed").resolve("burn")

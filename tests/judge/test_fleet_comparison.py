@@ -1,7 +1,5 @@
 """The fleet comparison: who differs from most nodes of its platform, when nobody can say, and what sets nodes apart."""
 
-from collections.abc import Mapping
-
 import pytest
 
 from fuzz.growth import cpu_s
@@ -12,12 +10,12 @@ from nodegate.node import Node
 from nodegate.records import part
 from nodegate.records.run import Drift
 from nodegate.records.verdict import Verdict
-from nodegate.unknown import Known, Unknown, Why
+from nodegate.unknown import Unknown, Why
 
 UNREAD = Unknown(Why.TIMEOUT)
 
 
-def fleet(values: Mapping[str, Known[str]], platform: str = "p") -> Fleet:
+def fleet(values, platform="p"):
     return Fleet({name: (platform, {"driver": value}) for name, value in values.items()})
 
 
@@ -40,7 +38,7 @@ def test_the_odd_one_is_named_with_what_most_nodes_have():
         ({"a": "1", "b": "1", "c": "1"}, "p", "zzz", "zzz|not|unknown"),
     ],
 )
-def test_who_is_not_compared(values: dict[str, str], platform: str, node: str, why: str):
+def test_who_is_not_compared(values, platform, node, why):
     with pytest.raises(NotJudged, match=why):
         fleet(values, platform).compare(node)
 
@@ -85,7 +83,7 @@ def test_hostile_values_cannot_make_the_message_long():
     assert len(str(wild.compare("n1")[0])) < 200
 
 
-def odd_ones(known: Mapping[str, tuple[str, Mapping[str, Known[str]]]]) -> set[str]:
+def odd_ones(known):
     compared = Fleet(known)
     return {name for name in known if compared.compare(name)}
 

@@ -5,15 +5,13 @@ One machine under two names, swapped addresses, and a machine or a board that ch
 
 import json
 import time
-from collections.abc import Callable, Collection, Mapping
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 from fleet.machine import Machine
 from support.judged_fleet import judged_alone
 from support.judging import fleet_of, judge_one
-from support.recorded import PytestOutcome, run_pytest, write_fleet
+from support.recorded import run_pytest, write_fleet
 
 from nodegate.baseline.baseline import Baselines
 from nodegate.claims.prove import claims_of_node
@@ -25,7 +23,6 @@ from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.records.claim import State
 from nodegate.records.evidence import Evidence
-from nodegate.records.finding import Record
 from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.run.decision import decide
 from nodegate.suite import checks
@@ -33,17 +30,17 @@ from nodegate.suite import checks
 ONE_NAME = "platform.one_name"
 
 
-def four() -> dict[str, Machine]:
+def four():
     return {f"gpu{number}": Machine.hgx_h100(f"gpu{number}", number) for number in range(1, 5)}
 
 
-def one_name(machines: Mapping[str, Machine]) -> dict[str, Record]:
+def one_name(machines):
     fleet = fleet_of(machines)
     return {name: judge_one(ONE_NAME, each, node=Node(name), fleet=fleet) for name, each in machines.items()}
 
 
 @pytest.mark.parametrize("pairs", [[(index, index) for index in range(8)], [(3, 5)]], ids=["all", "one"])
-def test_two_names_with_the_same_gpus_are_an_error(pairs: list[tuple[int, int]]) -> None:
+def test_two_names_with_the_same_gpus_are_an_error(pairs):
     machines = four()
     for first, second in pairs:
         machines["gpu2"].set_gpu(second, "uuid", machines["gpu1"].sections["nvml"]["gpus"][first]["uuid"])
@@ -53,7 +50,7 @@ def test_two_names_with_the_same_gpus_are_an_error(pairs: list[tuple[int, int]])
 
 
 @pytest.mark.parametrize("of_gpu", [False, True])
-def test_one_serial_number_for_two_machines_is_a_warning(of_gpu: bool) -> None:
+def test_one_serial_number_for_two_machines_is_a_warning(of_gpu):
     machines = four()
     if of_gpu:
         machines["gpu2"].set_gpu(5, "serial", machines["gpu1"].sections["nvml"]["gpus"][3]["serial"])
@@ -65,7 +62,7 @@ def test_one_serial_number_for_two_machines_is_a_warning(of_gpu: bool) -> None:
     assert "gpu1 and gpu2 report the same serial number" in one_name(machines)["gpu2"].message
 
 
-def test_a_swapped_pair_is_an_error(tmp_path: Path) -> None:
+def test_a_swapped_pair_is_an_error(tmp_path):
     machines = four()
     machines["gpu1"].set("system", "hostname", "gpu2.cluster.example")
     machines["gpu2"].set("system", "hostname", "GPU1")
@@ -96,7 +93,7 @@ def test_a_swapped_pair_is_an_error(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_names_of_any_kind_are_no_swapped_pair(names: Mapping[str, str]) -> None:
+def test_names_of_any_kind_are_no_swapped_pair(names):
     machines = {name: Machine.hgx_h100(name, number) for number, name in enumerate(names, 1)}
     for name, hostname in names.items():
         machines[name].set("system", "hostname", hostname)
@@ -105,14 +102,14 @@ def test_names_of_any_kind_are_no_swapped_pair(names: Mapping[str, str]) -> None
 
 
 @pytest.mark.parametrize("filled", ["To Be Filled By O.E.M.", "Default string", "0", "XXXXXXXX", "0123456789", ""])
-def test_what_a_board_maker_left_in_place_of_a_serial_number_is_none(filled: str) -> None:
+def test_what_a_board_maker_left_in_place_of_a_serial_number_is_none(filled):
     machines = four()
     for machine in machines.values():
         machine.set("system", "dmi.product_serial", filled)
     assert [each.verdict for each in one_name(machines).values()] == [Verdict.PASS] * 4
 
 
-def test_containers_on_one_machine_share_its_boot_and_its_serial_number() -> None:
+def test_containers_on_one_machine_share_its_boot_and_its_serial_number():
     machines = four()
     for machine in machines.values():
         machine.set("system", "boot_id", "11111111-2222-4333-8444-555555555555")
@@ -124,7 +121,7 @@ def test_containers_on_one_machine_share_its_boot_and_its_serial_number() -> Non
 # Facts before the load and after it
 
 
-def devices_after(change: Callable[[Machine], object]) -> Record:
+def devices_after(change):
     first = Machine.hgx_h100("gpu1", 1)
     first.sections["system"]["machine_id"] = "a" * 32
     second = first.later(600.0)
@@ -148,14 +145,14 @@ def devices_after(change: Callable[[Machine], object]) -> Record:
     ],
     ids=["host name", "serial number", "machine id", "uuid", "serial of a gpu"],
 )
-def test_who_answers_after_the_load_is_who_was_put_under_it(change: Callable[[Machine], object], words: str) -> None:
+def test_who_answers_after_the_load_is_who_was_put_under_it(change, words):
     record = devices_after(change)
     assert record.verdict is Verdict.ERROR
     assert "not the machine of before the load" in record.message
     assert words in record.message
 
 
-def test_a_machine_that_stayed_the_same_is_compared_as_ever() -> None:
+def test_a_machine_that_stayed_the_same_is_compared_as_ever():
     assert devices_after(lambda machine: None).verdict is Verdict.PASS
     assert devices_after(lambda machine: machine.lose_gpu(3)).verdict is Verdict.FAIL
     assert devices_after(lambda machine: machine.set("system", "dmi.product_serial", HIDDEN)).verdict is Verdict.PASS
@@ -171,7 +168,7 @@ NUMBERS = {CHASSIS, GPUS, GPU_SERIALS, ADAPTERS}
 WHERE = ("gpu01", "gpu02", "both")
 
 
-def hide(machine: Machine, readings: Collection[str]) -> None:
+def hide(machine, readings):
     paths = {BOOT: "boot_id", NAME: "hostname", CHASSIS: "dmi.product_serial"}
     for reading in paths.keys() & set(readings):
         machine.set("system", paths[reading], HIDDEN)
@@ -182,7 +179,7 @@ def hide(machine: Machine, readings: Collection[str]) -> None:
         adapter["node_guid"] = HIDDEN
 
 
-def twice(where: str, readings: Collection[str]) -> dict[str, Machine]:
+def twice(where, readings):
     """One machine under two names, by one of which, or by both, these readings are hidden."""
     machines = {name: Machine.hgx_h100("gpu01", 1) for name in ("gpu01", "gpu02")}
     for name, machine in machines.items():
@@ -193,7 +190,7 @@ def twice(where: str, readings: Collection[str]) -> dict[str, Machine]:
 
 
 @pytest.mark.parametrize("where", WHERE)
-def test_one_machine_under_two_names_passes_under_neither_as_long_as_one_number_is_shared(where: str) -> None:
+def test_one_machine_under_two_names_passes_under_neither_as_long_as_one_number_is_shared(where):
     """Every set of readings is hidden that leaves a number of a part; containers share a boot, and anyone a name."""
     for count in range(len(READINGS)):
         for hidden in combinations(READINGS, count):
@@ -205,7 +202,7 @@ def test_one_machine_under_two_names_passes_under_neither_as_long_as_one_number_
 
 
 @pytest.mark.parametrize("where", WHERE)
-def test_of_names_that_nothing_tells_apart_at_most_one_passes(where: str) -> None:
+def test_of_names_that_nothing_tells_apart_at_most_one_passes(where):
     for hidden in (READINGS, {*READINGS} - {BOOT}, {*READINGS} - {NAME}):
         told = one_name(twice(where, hidden))
         apart = {name for name, record in told.items() if record.verdict is Verdict.PASS}
@@ -214,7 +211,7 @@ def test_of_names_that_nothing_tells_apart_at_most_one_passes(where: str) -> Non
 
 @pytest.mark.parametrize("hidden", [(BOOT,), (NAME,), (BOOT, NAME)], ids=" and ".join)
 @pytest.mark.parametrize("where", WHERE)
-def test_at_delivery_under_load_neither_name_is_accepted(where: str, hidden: tuple[str, ...]) -> None:
+def test_at_delivery_under_load_neither_name_is_accepted(where, hidden):
     records = judged_alone([*twice(where, hidden).values()], {})
     for name, found in records.items():
         (said,) = (record for record in found if record.check == "platform.one_name")
@@ -226,13 +223,13 @@ def test_at_delivery_under_load_neither_name_is_accepted(where: str, hidden: tup
 
 
 @pytest.mark.parametrize("lacking", ["system", "nvml", "infiniband"])
-def test_a_section_that_could_not_be_read_leaves_the_rest_to_compare_by(lacking: str) -> None:
+def test_a_section_that_could_not_be_read_leaves_the_rest_to_compare_by(lacking):
     machines = twice("gpu01", ())
     machines["gpu02"].section_fails(lacking, "timeout", "10 s")
     assert {record.verdict for record in one_name(machines).values()} == {Verdict.ERROR}
 
 
-def test_two_machines_are_two_and_what_is_hidden_of_one_is_named() -> None:
+def test_two_machines_are_two_and_what_is_hidden_of_one_is_named():
     machines = {f"gpu0{number}": Machine.hgx_h100(f"gpu0{number}", number) for number in (1, 2)}
     assert {record.verdict for record in one_name(machines).values()} == {Verdict.PASS}
     hide(machines["gpu02"], (NAME,))
@@ -247,7 +244,7 @@ def test_two_machines_are_two_and_what_is_hidden_of_one_is_named() -> None:
 SAME = "a and b are the same machine"
 
 
-def here(folder: Path, locks: tuple[str, str] = ("node", "node")) -> Path:
+def here(folder, locks=("node", "node")):
     """An inventory that calls this machine by two names, each with a lock of its own or both with one."""
     hosts = [
         f"    {name}: {{ansible_connection: local, nodegate_lock: {folder}/{lock}.lock}}\n"
@@ -257,12 +254,12 @@ def here(folder: Path, locks: tuple[str, str] = ("node", "node")) -> Path:
     return folder
 
 
-def verdicts(outcome: PytestOutcome) -> dict[tuple[str, str], tuple[str, bool]]:
+def verdicts(outcome):
     return {(each.node, each.check): (each.verdict.value, SAME in each.message) for each in outcome.records}
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
-def test_both_names_are_an_error_and_no_load_is_put_on_either(tmp_path: Path, more: list[str]) -> None:
+def test_both_names_are_an_error_and_no_load_is_put_on_either(tmp_path, more):
     where = here(tmp_path)
     outcome = run_pytest(where, ["--inventory", "hosts.yaml", "-k", "one_name or test_complete and test_burn", *more])
     assert outcome.exit_code == 1, outcome.stdout + outcome.stderr
@@ -276,13 +273,13 @@ def test_both_names_are_an_error_and_no_load_is_put_on_either(tmp_path: Path, mo
     assert set(verdicts(again).values()) == {("error", True)}
 
 
-def test_without_a_lock_both_names_are_an_error_too(tmp_path: Path) -> None:
+def test_without_a_lock_both_names_are_an_error_too(tmp_path):
     where = here(tmp_path)
     outcome = run_pytest(where, ["--inventory", "hosts.yaml", "-k", "one_name", "--profile", "bootcheck"])
     assert set(verdicts(outcome).values()) == {("error", True)}
 
 
-def test_nodes_with_locks_of_their_own_on_one_machine_are_what_the_site_says(tmp_path: Path) -> None:
+def test_nodes_with_locks_of_their_own_on_one_machine_are_what_the_site_says(tmp_path):
     where = here(tmp_path, ("a", "b"))
     outcome = run_pytest(where, ["--inventory", "hosts.yaml", "-k", "one_name"])
     assert set(verdicts(outcome).values()) == {("pass", False)}
@@ -290,7 +287,7 @@ def test_nodes_with_locks_of_their_own_on_one_machine_are_what_the_site_says(tmp
     assert set(verdicts(again).values()) == {("pass", False)}
 
 
-def test_one_serial_number_of_the_whole_fleet_is_compared_once_and_not_by_each_measurement() -> None:
+def test_one_serial_number_of_the_whole_fleet_is_compared_once_and_not_by_each_measurement():
     names = [f"gpu{index:03}" for index in range(400)]
     shared = frozenset({"same serial number VMX-778812"})
     known = {name: Identity(name, name, name, frozenset({f"GPU-{name}"}), shared) for name in names}

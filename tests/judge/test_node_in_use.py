@@ -23,12 +23,12 @@ PYTHON = "python3 (pid 4711) holds a GPU, and NVML does not report what it does"
 HUNG = f"the processes on the GPUs could not be listed (nvml could not be read: hung: 1 s; {NO_SMI}){UNSEEN}"
 
 
-def held_by(*names: str) -> Change:
+def held_by(*names):
     """Programs that have a GPU open."""
     return plant.set("jobs", "gpu_users", [{"pid": 4711, "comm": name, "uid": 1004} for name in names])
 
 
-def unlisted(*indices: int) -> Change:
+def unlisted(*indices):
     """GPUs whose processes NVML may not list."""
     return both(*(gpu(index, "processes", NO_LIST) for index in indices))
 
@@ -49,7 +49,7 @@ def unlisted(*indices: int) -> Change:
         (fails("jobs", "hung", "10 s"), "", "jobs could not be read: hung: 10 s"),
     ],
 )
-def test_who_works_on_a_node_and_whether_that_is_known(change: Change, busy: str, unknown: str | None) -> None:
+def test_who_works_on_a_node_and_whether_that_is_known(change, busy, unknown):
     machine = Machine.hgx_h100()
     change(machine)
     facts = facts_of(machine)

@@ -23,7 +23,7 @@ PARTS = Parts((GPU, RAIL, PLAIN, part.bridge("0000:17:02.0")))
         ("", ""),
     ],
 )
-def test_only_a_pci_address_is_spelled_as_one(text: str, address: str) -> None:
+def test_only_a_pci_address_is_spelled_as_one(text, address):
     assert pci_address(text) == address
 
 
@@ -49,9 +49,9 @@ def test_only_a_pci_address_is_spelled_as_one(text: str, address: str) -> None:
         ("file server", "192.0.2.16", "file server 192.0.2.16"),
     ],
 )
-def test_a_line_names_the_part_as_every_finding_does(kind: str, device: str, label: str) -> None:
+def test_a_line_names_the_part_as_every_finding_does(kind, device, label):
     assert PARTS.complete(from_kernel(kind, device)).label == label
 
 
-def test_an_xid_is_never_put_on_a_nic_that_has_the_address() -> None:
+def test_an_xid_is_never_put_on_a_nic_that_has_the_address():
     assert PARTS.complete(from_kernel("GPU", "0000:3a:00.0")).kind is Kind.GPU

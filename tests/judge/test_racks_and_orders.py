@@ -4,13 +4,11 @@ What no single node shows: a tray in another NVLink domain than its rack, serial
 """
 
 import json
-from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from fleet.machine import Machine, facts_of
 from support.judging import baseline_of, fleet_of, judge_one
-from support.recorded import PytestOutcome, run_pytest, write_fleet
+from support.recorded import run_pytest, write_fleet
 
 from nodegate import suite
 from nodegate.judge.characteristics import Characteristics, ClockSkew
@@ -20,14 +18,13 @@ from nodegate.kernel_log.fleet import LogTraits
 from nodegate.node import Node
 from nodegate.probe.host import Clock
 from nodegate.profile import Profile
-from nodegate.records.finding import Record
 from nodegate.records.verdict import Verdict
 
 ONE, TWO = "11111111-0000-4000-8000-000000000000", "22222222-0000-4000-8000-000000000000"
 NONE = "00000000-0000-0000-0000-000000000000"
 
 
-def said_of_trays(clusters: Sequence[object], rack: str = "r1") -> list[Record]:
+def said_of_trays(clusters, rack="r1"):
     """What the check says of trays whose GPUs are in these NVLink clusters."""
     machines = {f"tray{number}": Machine.hgx_h100(f"tray{number}", number) for number in range(1, len(clusters) + 1)}
     for machine, cluster in zip(machines.values(), clusters, strict=True):
@@ -41,7 +38,7 @@ def said_of_trays(clusters: Sequence[object], rack: str = "r1") -> list[Record]:
 
 
 @pytest.mark.parametrize("odd", [TWO, NONE])
-def test_a_tray_in_another_domain(odd: str) -> None:
+def test_a_tray_in_another_domain(odd):
     records = said_of_trays([ONE] * 4 + [odd])
     assert [record.verdict for record in records] == [Verdict.PASS] * 4 + [Verdict.FAIL]
     assert ", and 4 are in another" in records[4].message
@@ -57,22 +54,22 @@ def test_a_tray_in_another_domain(odd: str) -> None:
         ([ONE] * 3 + [{"why": "failed", "detail": "NVML 999"}], [Verdict.PASS] * 3 + [Verdict.SKIP]),
     ],
 )
-def test_what_is_no_odd_tray(clusters: Sequence[object], verdicts: list[Verdict]) -> None:
+def test_what_is_no_odd_tray(clusters, verdicts):
     assert [record.verdict for record in said_of_trays(clusters)] == verdicts
 
 
-def test_without_racks_in_the_inventory_nothing_is_compared() -> None:
+def test_without_racks_in_the_inventory_nothing_is_compared():
     assert {record.verdict for record in said_of_trays([ONE] * 4 + [TWO], rack="")} == {Verdict.SKIP}
 
 
-def test_serial_numbers_that_no_node_has_are_noted_and_an_order_that_is_all_there_is_not(tmp_path: Path) -> None:
+def test_serial_numbers_that_no_node_has_are_noted_and_an_order_that_is_all_there_is_not(tmp_path):
     machines = [Machine.hgx_h100(f"gpu{number}", number) for number in range(1, 4)]
     have = [machine.sections["system"]["dmi"]["product_serial"] for machine in machines]
     hosts = write_fleet(tmp_path, machines)
     text = hosts.read_text()
     asked = ["--inventory", "hosts.yaml", "--passive", "-k", "ordered"]
 
-    def ordered(*chassis: str) -> PytestOutcome:
+    def ordered(*chassis):
         demand = f"    nodegate_expect: {{chassis_serial: {json.dumps(chassis)}}}\n"
         hosts.write_text(text.replace("  vars:\n", f"  vars:\n{demand}"))
         return run_pytest(tmp_path, asked)
@@ -93,7 +90,7 @@ def test_serial_numbers_that_no_node_has_are_noted_and_an_order_that_is_all_ther
 BOTH = pytest.mark.parametrize("profile", [Profile.BOOTCHECK, Profile.DELIVERY])
 
 
-def said_of_a_slot(profile: Profile, address: str) -> Record:
+def said_of_a_slot(profile, address):
     """What the check says of a slot that lost its device an hour ago."""
     machine = Machine.hgx_h100()
     machine.kernel(f"pcieport {address}: pciehp: Slot(12): Link Down", ago_s=3600.0)
@@ -102,21 +99,21 @@ def said_of_a_slot(profile: Profile, address: str) -> Record:
 
 
 @BOTH
-def test_a_disk_that_is_changed_rejects_no_node(profile: Profile) -> None:
+def test_a_disk_that_is_changed_rejects_no_node(profile):
     record = said_of_a_slot(profile, "0000:f0:01.0")
     assert record.verdict is Verdict.WARN
     assert "no GPU, NVSwitch or NIC is below this slot" in record.message
 
 
 @BOTH
-def test_the_slot_of_a_gpu_still_counts(profile: Profile) -> None:
+def test_the_slot_of_a_gpu_still_counts(profile):
     machine = Machine.hgx_h100()
     above = next(each["parent"] for each in machine.sections["pci"] if each["address"] == machine.gpu_address(3))
     assert said_of_a_slot(profile, above).verdict is Verdict.FAIL
 
 
 @BOTH
-def test_without_systemd_nvml_says_whether_persistence_mode_is_on(profile: Profile) -> None:
+def test_without_systemd_nvml_says_whether_persistence_mode_is_on(profile):
     machine = Machine.hgx_h100()
     machine.units.clear()
     assert judge_one("software.persistence_daemon", machine, profile=profile).verdict is Verdict.PASS
@@ -124,7 +121,7 @@ def test_without_systemd_nvml_says_whether_persistence_mode_is_on(profile: Profi
     assert judge_one("software.persistence_daemon", machine, profile=profile).verdict is Verdict.ERROR
 
 
-def said_of_clocks(*skews_s: float, error_s: float = 0.2) -> list[Record]:
+def said_of_clocks(*skews_s, error_s=0.2):
     """What the check says of clocks that differ so from the controller's, by round trips that leave so much open."""
     limits = baseline_of(facts_of(Machine.hgx_h100()), Node("gpu1"))
     nodes, clocks = {}, {}
@@ -142,7 +139,7 @@ TWO_DAYS = 172_800.0
 
 
 @pytest.mark.parametrize("count", [2, 4, 128])
-def test_a_wrong_clock_of_the_controller_rejects_no_node(count: int) -> None:
+def test_a_wrong_clock_of_the_controller_rejects_no_node(count):
     records = said_of_clocks(*[TWO_DAYS + number / count for number in range(count)])
     assert {record.verdict for record in records} == {Verdict.WARN}
     assert {part.name for record in records for finding in record.decisive for part in finding.parts} == {
@@ -151,19 +148,19 @@ def test_a_wrong_clock_of_the_controller_rejects_no_node(count: int) -> None:
     assert f"172800 s from {count} of {count} nodes, whose clocks agree" in records[0].message
 
 
-def test_slow_round_trips_are_no_wrong_clock_of_the_controller() -> None:
+def test_slow_round_trips_are_no_wrong_clock_of_the_controller():
     records = said_of_clocks(2.8, 3.0, error_s=3.4)
     assert {record.verdict for record in records} == {Verdict.PASS}
     assert {record.verdict for record in said_of_clocks(9.0, 9.1, error_s=3.4)} == {Verdict.WARN}
 
 
-def test_beside_a_wrong_controller_the_odd_node_is_found_even_if_it_agrees_with_it() -> None:
+def test_beside_a_wrong_controller_the_odd_node_is_found_even_if_it_agrees_with_it():
     records = said_of_clocks(*[TWO_DAYS] * 4, 0.0, TWO_DAYS + 60)
     assert [record.verdict for record in records] == [Verdict.WARN] * 4 + [Verdict.FAIL] * 2
     assert "difference from the clocks of most nodes 172800 s, expected at most 2 s" in records[4].message
 
 
 @pytest.mark.parametrize("skews_s", [(TWO_DAYS,), (TWO_DAYS, 0.0), (TWO_DAYS, TWO_DAYS, 0.0), (TWO_DAYS, -60.0, 7.0)])
-def test_without_a_majority_the_controller_is_what_nodes_are_compared_with(skews_s: tuple[float, ...]) -> None:
+def test_without_a_majority_the_controller_is_what_nodes_are_compared_with(skews_s):
     verdicts = [record.verdict for record in said_of_clocks(*skews_s)]
     assert verdicts == [Verdict.FAIL if skew_s else Verdict.PASS for skew_s in skews_s]

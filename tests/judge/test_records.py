@@ -1,7 +1,6 @@
 """Verdicts and records: what `judge` makes of what a check says, and what a node is by all of its records."""
 
 import operator
-from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -15,7 +14,7 @@ from nodegate.records import part
 from nodegate.records.finding import Finding, Limit, Record
 from nodegate.records.verdict import NODE_ORDER, NodeVerdict, Verdict, worst
 from nodegate.suite import Check
-from nodegate.unknown import Known, Unknown, Why, value_or
+from nodegate.unknown import Unknown, Why, value_or
 from nodegate.verdicts import NEXT_STEP_UNKNOWN, Verdicts
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
@@ -23,26 +22,26 @@ NOT_JUDGED = Verdict.NOT_JUDGED
 LANES = Limit(16, "lanes", "its own maximum")
 
 
-def check(function: Callable[..., None], *asks_for: str) -> Check:
+def check(function, *asks_for):
     return Check("site.own", "It holds.", ("F33",), "bootcheck", asks_for or ("verdicts",), function, "It holds. (F33)")
 
 
-def judged(function: Callable[..., None], *asks_for: str, facts: dict[str, object] | None = None) -> Record:
+def judged(function, *asks_for, facts=None):
     return judge(check(function, *asks_for), (facts or {}).__getitem__, "gpu01")
 
 
 # One check
 
 
-def test_a_record_names_node_check_and_failure_modes() -> None:
+def test_a_record_names_node_check_and_failure_modes():
     record = judged(lambda verdicts: verdicts.passed(part=part.gpu(0), text="responds"))
     assert (record.node, record.check, record.failure_modes) == ("gpu01", "site.own", ("F33",))
     assert (record.verdict, record.message) == (PASS, "GPU 0: responds")
     assert record.waiver == ""
 
 
-def test_the_headline_is_the_first_of_the_worst_and_counts_the_others() -> None:
-    def several(verdicts: Verdicts) -> None:
+def test_the_headline_is_the_first_of_the_worst_and_counts_the_others():
+    def several(verdicts):
         verdicts.passed(part=part.gpu(0), text="good")
         verdicts.found(WARN, part=part.gpu(1), text="warm", action="cool it")
         verdicts.found(FAIL, part=part.gpu(2), text="hot", action="stop")
@@ -54,7 +53,7 @@ def test_the_headline_is_the_first_of_the_worst_and_counts_the_others() -> None:
     assert [finding.verdict for finding in record.findings] == [PASS, WARN, FAIL, ERROR, FAIL]
 
 
-def test_a_check_that_finds_nothing_is_an_error() -> None:
+def test_a_check_that_finds_nothing_is_an_error():
     record = judged(lambda verdicts: None)
     message = "node: the check found nothing to judge - look at the evidence file"
     assert (record.verdict, record.message) == (ERROR, message)
@@ -64,8 +63,8 @@ def test_a_check_that_finds_nothing_is_an_error() -> None:
 # A check that does not run to its end
 
 
-def refuse(fault: BaseException) -> Callable[[Verdicts], None]:
-    def end(verdicts: Verdicts) -> None:
+def refuse(fault):
+    def end(verdicts):
         raise fault
 
     return end
@@ -79,13 +78,13 @@ def refuse(fault: BaseException) -> Callable[[Verdicts], None]:
         (CannotMeasure("no GPU", next_step="look at PCIe"), ERROR, "no GPU - look at PCIe"),
     ],
 )
-def test_a_check_that_ends_early_says_why(fault: Exception, verdict: Verdict, message: str) -> None:
+def test_a_check_that_ends_early_says_why(fault, verdict, message):
     record = judged(refuse(fault))
     assert (record.verdict, record.message) == (verdict, f"node: {message}")
 
 
 @pytest.mark.parametrize("fault", [ZeroDivisionError("by 0"), KeyError("x"), RecursionError(), TypeError("unknown")])
-def test_a_fault_of_a_check_is_an_error_with_its_place(fault: Exception) -> None:
+def test_a_fault_of_a_check_is_an_error_with_its_place(fault):
     record = judged(refuse(fault))
     assert record.verdict is ERROR
     kind = type(fault).__name__
@@ -96,13 +95,13 @@ def test_a_fault_of_a_check_is_an_error_with_its_place(fault: Exception) -> None
     )
 
 
-def test_ctrl_c_is_no_verdict() -> None:
+def test_ctrl_c_is_no_verdict():
     with pytest.raises(KeyboardInterrupt):
         judged(refuse(KeyboardInterrupt()))
 
 
 @pytest.mark.parametrize("stop", [SystemExit(0), SystemExit(1)])
-def test_a_check_cannot_end_the_run_or_answer_for_bootcheck(stop: BaseException) -> None:
+def test_a_check_cannot_end_the_run_or_answer_for_bootcheck(stop):
     """sys.exit(0) in a check would be the exit code "fit"."""
     assert judged(refuse(stop)).verdict is ERROR
 
@@ -116,10 +115,10 @@ def test_a_check_cannot_end_the_run_or_answer_for_bootcheck(stop: BaseException)
         (OSError("disk"), ERROR),
     ],
 )
-def test_a_fact_that_is_not_there_ends_the_check_before_it_begins(fault: Exception, verdict: Verdict) -> None:
+def test_a_fact_that_is_not_there_ends_the_check_before_it_begins(fault, verdict):
     called = []
 
-    def resolve(name: str) -> object:
+    def resolve(name):
         raise fault
 
     record = judge(check(lambda gpus, verdicts: called.append(1), "gpus", "verdicts"), resolve, "gpu01")
@@ -139,8 +138,8 @@ def test_a_fact_that_is_not_there_ends_the_check_before_it_begins(fault: Excepti
         (PASS, NotJudged("x"), NOT_JUDGED),
     ],
 )
-def test_what_was_found_before_the_end_stays(before: Verdict, fault: Exception, verdict: Verdict) -> None:
-    def half(verdicts: Verdicts) -> None:
+def test_what_was_found_before_the_end_stays(before, fault, verdict):
+    def half(verdicts):
         verdicts.found(before, part=part.gpu(0), text="seen", action="look")
         raise fault
 
@@ -149,8 +148,8 @@ def test_what_was_found_before_the_end_stays(before: Verdict, fault: Exception, 
     assert len(record.findings) == 2
 
 
-def test_an_unknown_that_a_check_takes_for_true_is_a_fault_of_the_check() -> None:
-    def careless(gpu: object, verdicts: Verdicts) -> None:
+def test_an_unknown_that_a_check_takes_for_true_is_a_fault_of_the_check():
+    def careless(gpu, verdicts):
         verdicts.passed(part=part.gpu(0), text="good") if gpu else None
 
     record = judged(careless, "gpu", "verdicts", facts={"gpu": Unknown(Why.LOST, "GPU is lost")})
@@ -161,32 +160,32 @@ def test_an_unknown_that_a_check_takes_for_true_is_a_fault_of_the_check() -> Non
 # Healthy devices that say the same
 
 
-def widths(*lanes: object) -> Record:
+def widths(*lanes):
     verdicts = Verdicts()
     for number, width in enumerate(lanes):
         verdicts.at_least(part=part.gpu(number), quantity="link width", observed=width, limit=LANES, action="reseat")
     return record_of(check(lambda verdicts: None), "gpu01", verdicts.findings)
 
 
-def names(finding: Finding) -> str:
+def names(finding):
     return ", ".join(each.short for each in finding.parts)
 
 
-def test_healthy_devices_that_say_the_same_are_one_finding() -> None:
+def test_healthy_devices_that_say_the_same_are_one_finding():
     (finding,) = widths(16, 16, 16).findings
     assert finding.message == "3 alike: GPU 0, GPU 1, GPU 2: link width 16 lanes"
     assert (finding.observed, finding.unit, finding.limit.value) == (16, "lanes", 16)
     assert widths(16, 32).findings[0].message == "GPU 0: link width 16 lanes"
 
 
-def test_other_values_and_what_is_wrong_stay_findings_of_their_own() -> None:
+def test_other_values_and_what_is_wrong_stay_findings_of_their_own():
     record = widths(16, 8, 16, 8, 32, Unknown(Why.LOST))
     assert [names(finding) for finding in record.findings] == ["GPU 0, GPU 2", "GPU 1", "GPU 3", "GPU 4", "GPU 5"]
     assert [finding.verdict for finding in record.findings] == [PASS, FAIL, FAIL, PASS, ERROR]
 
 
 @given(st.lists(st.sampled_from([8, 16, 32]), min_size=1, max_size=20))
-def test_folding_loses_no_device(lanes: list[int]) -> None:
+def test_folding_loses_no_device(lanes):
     record = widths(*lanes)
     named = [name for finding in record.findings for name in names(finding).split(", ")]
     assert sorted(named) == sorted(f"GPU {number}" for number in range(len(lanes)))
@@ -196,11 +195,11 @@ def test_folding_loses_no_device(lanes: list[int]) -> None:
 # The node
 
 
-def a_record(verdict: Verdict, waiver: str = "") -> Record:
+def a_record(verdict, waiver=""):
     return Record("gpu01", "site.own", verdict, (Finding(part.NODE, verdict, text="said"),), waiver=waiver)
 
 
-def expected(verdicts: tuple[Verdict, ...]) -> NodeVerdict:
+def expected(verdicts):
     """The contract in words: a fail rejects, an error leaves open, a skip alone is no success."""
     if FAIL in verdicts:
         return NodeVerdict.REJECTED
@@ -210,7 +209,7 @@ def expected(verdicts: tuple[Verdict, ...]) -> NodeVerdict:
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4])
-def test_every_combination_of_verdicts(size: int) -> None:
+def test_every_combination_of_verdicts(size):
     for verdicts in product(Verdict, repeat=size):
         records = [a_record(verdict) for verdict in verdicts]
         assert node_verdict(records) is expected(verdicts), verdicts
@@ -219,7 +218,7 @@ def test_every_combination_of_verdicts(size: int) -> None:
 
 
 @pytest.mark.parametrize("others", [*product(Verdict, repeat=1), *product(Verdict, repeat=2)])
-def test_a_waived_fail_changes_accepted_to_accepted_with_waivers_and_nothing_else(others: tuple[Verdict, ...]) -> None:
+def test_a_waived_fail_changes_accepted_to_accepted_with_waivers_and_nothing_else(others):
     records = [a_record(FAIL, waiver="riser on order (dc-ops, until 2099-01-01)"), *map(a_record, others)]
     plain = expected(others)
     waived = {NodeVerdict.ACCEPTED: NodeVerdict.WAIVED, NodeVerdict.NOT_JUDGED: NodeVerdict.WAIVED}
@@ -227,7 +226,7 @@ def test_a_waived_fail_changes_accepted_to_accepted_with_waivers_and_nothing_els
     assert node_verdict(reversed(records)) is waived.get(plain, plain)
 
 
-def test_every_verdict_of_a_node_has_its_place_in_the_report() -> None:
+def test_every_verdict_of_a_node_has_its_place_in_the_report():
     assert sorted(NODE_ORDER) == sorted(NodeVerdict)
     assert len(NODE_ORDER) == len(set(NODE_ORDER))
 
@@ -241,7 +240,7 @@ LOST = Unknown(Why.LOST, "NVML 15: GPU is lost")
 VERDICTS = st.sampled_from(list(Verdict))
 
 
-def only(verdicts: Verdicts) -> tuple[Verdict, str]:
+def only(verdicts):
     (finding,) = verdicts.findings
     return finding.verdict, finding.message
 
@@ -250,18 +249,18 @@ def only(verdicts: Verdicts) -> tuple[Verdict, str]:
 
 
 @given(st.lists(VERDICTS, min_size=1))
-def test_the_worst_of_them_is_the_verdict_of_all(verdicts: list[Verdict]) -> None:
+def test_the_worst_of_them_is_the_verdict_of_all(verdicts):
     assert worst(verdicts) is max(verdicts, key=FROM_BEST.index)
     assert set(FROM_BEST) == set(Verdict)
 
 
-def test_of_nothing_the_worst_is_error() -> None:
+def test_of_nothing_the_worst_is_error():
     assert worst([]) is ERROR
     assert Verdicts().verdict is ERROR
 
 
 @given(st.lists(VERDICTS, min_size=1))
-def test_a_collector_says_the_worst_of_its_findings(given_verdicts: list[Verdict]) -> None:
+def test_a_collector_says_the_worst_of_its_findings(given_verdicts):
     verdicts = Verdicts()
     for number, verdict in enumerate(given_verdicts):
         verdicts.found(verdict, part=part.gpu(number), text="seen", action="look")
@@ -272,7 +271,7 @@ def test_a_collector_says_the_worst_of_its_findings(given_verdicts: list[Verdict
 # Judging methods
 
 
-def test_equal_says_what_was_seen_and_what_is_right() -> None:
+def test_equal_says_what_was_seen_and_what_is_right():
     verdicts = Verdicts()
     right = {"expected": 16, "unit": "lanes", "source": "its own"}
     for width in (8, 16):
@@ -284,7 +283,7 @@ def test_equal_says_what_was_seen_and_what_is_right() -> None:
     assert (good.verdict, good.message, good.action) == (PASS, "GPU 3: link width 16 lanes", "")
 
 
-def test_at_least_and_at_most_with_a_milder_verdict() -> None:
+def test_at_least_and_at_most_with_a_milder_verdict():
     verdicts, rate, rows = Verdicts(), Limit(400, "Gb/s", "spec"), Limit(0, "rows", "")
     port = part.port(part.nic("mlx5_0"), 1)
     for observed in (399, 400, 401):
@@ -310,14 +309,14 @@ def test_at_least_and_at_most_with_a_milder_verdict() -> None:
         (19_999_999, "errors", "19999999 errors"),
     ],
 )
-def test_values_are_shown_with_their_unit_and_without_noise(value: object, unit: str, shown: str) -> None:
+def test_values_are_shown_with_their_unit_and_without_noise(value, unit, shown):
     verdicts = Verdicts()
     verdicts.equal(part=X, quantity="it is", observed=value, expected=value, unit=unit, action="")
     assert only(verdicts) == (PASS, f"x: it is {shown}")
 
 
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False))
-def test_at_least_and_at_most_agree_with_the_numbers(observed: float, limit: float) -> None:
+def test_at_least_and_at_most_agree_with_the_numbers(observed, limit):
     low, high = Verdicts(), Verdicts()
     low.at_least(part=X, quantity="y", observed=observed, limit=Limit(limit, "s", ""), action="z")
     high.at_most(part=X, quantity="y", observed=observed, limit=Limit(limit, "s", ""), action="z")
@@ -325,7 +324,7 @@ def test_at_least_and_at_most_agree_with_the_numbers(observed: float, limit: flo
     assert (high.verdict is PASS) == (observed <= limit)
 
 
-def test_not_a_number_never_passes() -> None:
+def test_not_a_number_never_passes():
     verdicts = Verdicts()
     nan = float("nan")
     verdicts.at_least(part=X, quantity="y", observed=nan, limit=Limit(1.0, "s", ""), action="z")
@@ -339,7 +338,7 @@ def test_not_a_number_never_passes() -> None:
 
 @pytest.mark.parametrize("why", list(Why))
 @pytest.mark.parametrize("otherwise", [WARN, FAIL])
-def test_an_unknown_reading_is_an_error_whatever_else_it_would_be(why: Why, otherwise: Verdict) -> None:
+def test_an_unknown_reading_is_an_error_whatever_else_it_would_be(why, otherwise):
     verdicts, reading = Verdicts(), Unknown(why, "as it said")
     limit = Limit(1, "", "")
     verdicts.equal(part=X, quantity="y", observed=reading, expected=1, action="z", otherwise=otherwise)
@@ -361,7 +360,7 @@ def test_an_unknown_reading_is_an_error_whatever_else_it_would_be(why: Why, othe
         (None, NOT_JUDGED, "y has no limit to be judged by - add a limit to a baseline"),
     ],
 )
-def test_an_unknown_limit_is_an_error_and_none_is_not_0(limit: Unknown | None, verdict: Verdict, line: str) -> None:
+def test_an_unknown_limit_is_an_error_and_none_is_not_0(limit, verdict, line):
     verdicts = Verdicts()
     verdicts.equal(part=X, quantity="y", observed=0, expected=limit, action="z")
     verdicts.at_least(part=X, quantity="y", observed=7, limit=limit, action="z")
@@ -370,7 +369,7 @@ def test_an_unknown_limit_is_an_error_and_none_is_not_0(limit: Unknown | None, v
     assert verdicts.verdict is verdict
 
 
-def test_an_unknown_reading_is_an_error_beside_another_and_without_a_limit() -> None:
+def test_an_unknown_reading_is_an_error_beside_another_and_without_a_limit():
     verdicts = Verdicts()
     verdicts.equal(part=X, quantity="y", observed=LOST, expected=LOST, action="z")
     verdicts.at_most(part=X, quantity="y", observed=LOST, limit=None, action="z")
@@ -379,18 +378,16 @@ def test_an_unknown_reading_is_an_error_beside_another_and_without_a_limit() -> 
 
 @pytest.mark.parametrize("compare", [operator.lt, operator.le, operator.gt, operator.ge, operator.add])
 @pytest.mark.parametrize("pair", [(LOST, 1), (1, LOST), (LOST, LOST)])
-def test_an_unknown_refuses_order_and_sums(
-    compare: Callable[[object, object], object], pair: tuple[object, object]
-) -> None:
+def test_an_unknown_refuses_order_and_sums(compare, pair):
     with pytest.raises(TypeError):
         compare(*pair)
 
 
-def test_an_unknown_reading_equals_nothing_that_is_known() -> None:
+def test_an_unknown_reading_equals_nothing_that_is_known():
     assert all(other != LOST for other in (0, False, "", None, 1, True))
 
 
-def test_an_unknown_says_why() -> None:
+def test_an_unknown_says_why():
     assert str(LOST) == "lost: NVML 15: GPU is lost"
     assert str(Unknown(Why.TIMEOUT)) == "timeout"
     assert (value_or(LOST, 0), value_or(3, 0)) == (0, 3)
@@ -417,7 +414,7 @@ ABSENT = Unknown(Why.NOT_SUPPORTED, "NVML 3")
         (Unknown(Why.FAILED, "EIO"), True, Verdict.ERROR, "could not read answer: failed: EIO"),
     ],
 )
-def test_a_yes_or_no_has_its_own_words(observed: Known[bool], *, expected: bool, verdict: Verdict, brief: str) -> None:
+def test_a_yes_or_no_has_its_own_words(observed, *, expected, verdict, brief):
     verdicts = Verdicts()
     own = {"good": "responds", "bad": "does not respond", "action": "look"}
     verdicts.holds(part=GPU, quantity="answer", observed=observed, expected=expected, absent=Verdict.SKIP, **own)
@@ -426,7 +423,7 @@ def test_a_yes_or_no_has_its_own_words(observed: Known[bool], *, expected: bool,
     assert finding.brief.startswith(brief)
 
 
-def test_a_limit_that_the_part_does_not_have_is_absent_too() -> None:
+def test_a_limit_that_the_part_does_not_have_is_absent_too():
     verdicts = Verdicts()
     verdicts.at_least(part=GPU, quantity="SM clock", observed=1200, limit=ABSENT, action="look", absent=Verdict.SKIP)
     assert verdicts.verdict is Verdict.SKIP
@@ -442,7 +439,7 @@ def test_a_limit_that_the_part_does_not_have_is_absent_too() -> None:
         (3, 0, "power draw", "W", "power draw 3 W, expected at most 0 W"),
     ],
 )
-def test_a_count_stands_before_its_noun(count: int, most: int, quantity: str, unit: str, brief: str) -> None:
+def test_a_count_stands_before_its_noun(count, most, quantity, unit, brief):
     verdicts = Verdicts()
     verdicts.at_most(part=GPU, quantity=quantity, observed=count, limit=Limit(most, unit, "none"), action="look")
     assert verdicts.findings[0].brief == brief

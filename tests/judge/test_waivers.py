@@ -2,7 +2,6 @@
 
 import datetime as dt
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,6 @@ from nodegate.errors import UsageError
 from nodegate.judge.waivers import Waivers
 from nodegate.records import part
 from nodegate.records.finding import Finding, Record
-from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
 
 TODAY = dt.date(2026, 11, 21)
@@ -24,8 +22,8 @@ ONE = """
 
 
 @pytest.fixture
-def read(tmp_path: Path):
-    def read(text: str, today: dt.date = TODAY) -> Waivers:
+def read(tmp_path):
+    def read(text, today=TODAY):
         file = tmp_path / "w.yaml"
         file.write_text(text)
         return Waivers.read(file, today)
@@ -33,8 +31,8 @@ def read(tmp_path: Path):
     return read
 
 
-def failed(node: str = "gpu01", *, check: str = "pcie.link_width", parts: tuple[Part, ...] = (part.gpu(3),)) -> Record:
-    findings = tuple(Finding(each, Verdict.FAIL, text="x8") for each in parts)
+def failed(node="gpu01", *, check="pcie.link_width", parts=()):
+    findings = tuple(Finding(each, Verdict.FAIL, text="x8") for each in parts or [part.gpu(3)])
     return Record(node, check, Verdict.FAIL, findings)
 
 
@@ -52,18 +50,18 @@ def test_it_holds_on_its_last_day_and_not_after(read):
 
 
 @pytest.mark.parametrize("record", [failed("gpu02"), failed(check="pcie.link_speed")])
-def test_it_is_for_its_node_and_check_only(read, record: Record):
+def test_it_is_for_its_node_and_check_only(read, record):
     assert read(ONE).cover(record) is record
 
 
 @pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.WARN, Verdict.ERROR, Verdict.SKIP, Verdict.NOT_JUDGED])
-def test_only_a_fail_is_waived(read, verdict: Verdict):
+def test_only_a_fail_is_waived(read, verdict):
     record = Record("gpu01", "pcie.link_width", verdict, (Finding(part.gpu(3), verdict, text="m"),))
     assert read(ONE).cover(record) is record
 
 
 @pytest.mark.parametrize("pattern", ["gpu[01-16]", "gpu[01,03]", "gpu*", "gpu0?", "gpu[01]*", "gpu[0-9]?", "gpu[!2]*"])
-def test_hostlists_and_patterns_name_nodes(read, pattern: str):
+def test_hostlists_and_patterns_name_nodes(read, pattern):
     waivers = read(ONE.replace("gpu01", f'"{pattern}"'))
     assert waivers.cover(failed()).waiver
     assert not waivers.cover(failed("cpu01")).waiver
@@ -71,7 +69,7 @@ def test_hostlists_and_patterns_name_nodes(read, pattern: str):
 
 
 @pytest.mark.parametrize("node", ["gpu[001-016]*", "gpu[10-12]?", "gpu[1,17]*", "gpu[!01-16]"])
-def test_a_hostlist_within_a_pattern_is_refused_for_it_would_name_other_nodes(read, node: str):
+def test_a_hostlist_within_a_pattern_is_refused_for_it_would_name_other_nodes(read, node):
     with pytest.raises(UsageError, match=r"w.yaml:2: .* is a hostlist and a pattern in one"):
         read(ONE.replace("gpu01", f'"{node}"'))
 
@@ -88,7 +86,7 @@ OF_GPU_1 = ONE + "  subject: GPU 1\n"
         ("GPU 1", part.gpu(10), False),
     ],
 )
-def test_a_waiver_for_one_device_covers_it_by_any_of_its_names(read, name: str, of: Part, *, is_covered: bool):
+def test_a_waiver_for_one_device_covers_it_by_any_of_its_names(read, name, of, *, is_covered):
     assert bool(read(OF_GPU_1.replace("GPU 1", name)).cover(failed(parts=(of,))).waiver) is is_covered
 
 
@@ -129,7 +127,7 @@ def test_what_could_not_be_judged_is_not_waived(read):
         (ONE.replace("node: gpu01", 'node: "gpu[1-"'), "w.yaml:2"),
     ],
 )
-def test_a_bad_file_is_an_error_with_its_line(read, text: str, complaint: str):
+def test_a_bad_file_is_an_error_with_its_line(read, text, complaint):
     with pytest.raises(UsageError) as problem:
         read(text)
     assert complaint in str(problem.value)

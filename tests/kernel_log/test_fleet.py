@@ -14,7 +14,7 @@ from nodegate.probe.document import document_of
 DEVICE = "0000:3a:00.0 ibp58s0"
 
 
-def nodes(*downs_s: float, rail: str = "mlx5_2") -> dict[str, tuple[str, LogTraits]]:
+def nodes(*downs_s, rail="mlx5_2"):
     """Node gpu<n> lost its link at downs_s[n]."""
     return {
         f"gpu{number}": ("hgx", LogTraits((LinkDown(when, DEVICE, rail),), readable=True))
@@ -38,13 +38,11 @@ PLATFORMS = {name: (f"platform {name}", traits) for name, (_, traits) in nodes(1
         (PLATFORMS, "gpu0", 100.0, Together(2, "mlx5_2")),  # platforms share their switches
     ],
 )
-def test_links_of_many_nodes_that_fall_together_are_one_event(
-    log: dict[str, tuple[str, LogTraits]], node: str, when_s: float, found: Together | None
-) -> None:
+def test_links_of_many_nodes_that_fall_together_are_one_event(log, node, when_s, found):
     assert FleetLog(log).together(node, DEVICE, when_s) == found
 
 
-def test_an_error_is_counted_among_the_nodes_of_its_platform_whose_log_was_read() -> None:
+def test_an_error_is_counted_among_the_nodes_of_its_platform_whose_log_was_read():
     known = {f"gpu{number}": ("hgx", LogTraits(strange=frozenset({"a"}), readable=True)) for number in range(3)}
     known |= {"gpu7": ("hgx", LogTraits()), "l40s1": ("l40s", LogTraits(strange=frozenset({"a"}), readable=True))}
     log = FleetLog(known)
@@ -53,7 +51,7 @@ def test_an_error_is_counted_among_the_nodes_of_its_platform_whose_log_was_read(
     assert [each for each in (*known, "nobody") if log.can_judge(each)] == ["gpu0", "gpu1", "gpu2", "gpu7"]
 
 
-def test_the_traits_name_rails_by_the_adapter_on_that_address() -> None:
+def test_the_traits_name_rails_by_the_adapter_on_that_address():
     machine = Machine.hgx_h100()
     machine.kernel(f"mlx5_core {machine.nic_address(2)} ibp58s0: Link down", ago_s=100)
     machine.kernel("infiniband mlx5_3: Port: 1 Link DOWN", ago_s=90)
@@ -66,13 +64,13 @@ def test_the_traits_name_rails_by_the_adapter_on_that_address() -> None:
     ]
 
 
-def test_a_log_that_cannot_be_read_has_no_traits() -> None:
+def test_a_log_that_cannot_be_read_has_no_traits():
     machine = Machine.hgx_h100()
     machine.section_fails("kernel_log", "denied")
     assert characteristics(facts_of(machine)).log == LogTraits()
 
 
-def test_little_is_kept_of_a_log_full_of_errors_and_flaps() -> None:
+def test_little_is_kept_of_a_log_full_of_errors_and_flaps():
     machine = Machine.hgx_h100()
     for number in range(2000):
         machine.kernel(f"{'abcdefghij'[number % 10] * (number // 10 + 1)}: fatal error of nvidia", ago_s=9000 - number)
@@ -94,27 +92,27 @@ def test_little_is_kept_of_a_log_full_of_errors_and_flaps() -> None:
         ("error in deadbeef01234567", "error in 0123456789abcdef"),
     ],
 )
-def test_the_same_message_of_two_nodes_has_one_shape(one: str, other: str) -> None:
+def test_the_same_message_of_two_nodes_has_one_shape(one, other):
     assert shape(one) == shape(other)
 
 
-def test_words_of_a_message_are_not_put_aside() -> None:
+def test_words_of_a_message_are_not_put_aside():
     assert shape("facade failed") != shape("cascade failed")
     assert shape("nvme error: accessed deadbeef") == "nvme error: accessed deadbeef"
 
 
-def falling_at_once(count: int) -> dict[str, tuple[str, LogTraits]]:
+def falling_at_once(count):
     """So many nodes, each with all the link-downs that are kept."""
     downs = tuple(LinkDown(100.0 + number / 100, DEVICE, "mlx5_2") for number in range(MOST_LINK_DOWNS))
     return {f"gpu{number}": ("hgx", LogTraits(downs, readable=True)) for number in range(count)}
 
 
-def test_the_work_grows_with_the_number_of_nodes_and_not_with_its_square() -> None:
+def test_the_work_grows_with_the_number_of_nodes_and_not_with_its_square():
     assert growth(FleetLog, falling_at_once, 1600) <= MOST_GROWTH
 
 
 @pytest.mark.parametrize("clock", [float("inf"), float("nan"), -1e308, 1e308])
-def test_a_clock_that_shows_no_time_harms_nothing(clock: float) -> None:
+def test_a_clock_that_shows_no_time_harms_nothing(clock):
     machine = Machine.hgx_h100(epoch_s=EPOCH_S)
     for line in ("mlx5_core 0000:1a:00.0 ib0: Link down", "nvidia: strange error", "NVRM: Xid (PCI:0000:3d:00): 79, x"):
         machine.sections["kernel_log"]["lines"].append(f"[   12.500000] {line}")

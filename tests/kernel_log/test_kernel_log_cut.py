@@ -5,7 +5,6 @@ Each log is read by the probe's own program, then judged.
 
 import time
 from datetime import datetime, timezone
-from pathlib import Path
 
 from fleet.machine import EPOCH_S, Machine
 from support.judging import fleet_of, judge_one
@@ -22,7 +21,7 @@ APPLICATION = "NVRM: Xid (PCI:0000:3b:00): 13, pid=77, name=python, Graphics Exc
 HOUR_S = 3600.0
 
 
-def journal_of(folder: Path, lines: list[tuple[float, str]]) -> dict[str, object]:
+def journal_of(folder, lines):
     """What the probe reads of a journal that has these lines, each so many seconds ago."""
     tree = NodeTree(folder)
     tree.file("/proc/sys/kernel/random/boot_id", "60a9032e-d869-4b77-9dcc-f96d5b0df3ac\n")
@@ -37,14 +36,14 @@ def journal_of(folder: Path, lines: list[tuple[float, str]]) -> dict[str, object
     return dict(run_probe(sections=["kernel_log"], root=tree.root).data("kernel_log"))
 
 
-def verdict(check: str, log: dict[str, object], profile: Profile = Profile.DELIVERY) -> Verdict:
+def verdict(check, log, profile=Profile.DELIVERY):
     """What a check says of an HGX H100 node that is healthy but for this log."""
     machine = Machine.hgx_h100()
     machine.sections["kernel_log"] = log
     return judge_one(check, machine, profile=profile).verdict
 
 
-def test_a_fault_is_not_displaced_by_later_lines(tmp_path: Path) -> None:
+def test_a_fault_is_not_displaced_by_later_lines(tmp_path):
     boot = [(12.4 * 24 * HOUR_S, f"kernel: {LINK_UP}")]
     for name, line in (("links", LINK_UP), ("programs", APPLICATION)):
         later = [(HOUR_S - number / 10, f"kernel: {line}") for number in range(5000)]
@@ -52,7 +51,7 @@ def test_a_fault_is_not_displaced_by_later_lines(tmp_path: Path) -> None:
         assert verdict("kernel_log.xid", log) is Verdict.FAIL, name
 
 
-def test_a_kind_of_which_lines_were_left_out_is_not_called_clean(tmp_path: Path) -> None:
+def test_a_kind_of_which_lines_were_left_out_is_not_called_clean(tmp_path):
     later = [(HOUR_S - number / 10, f"kernel: {LINK_UP}") for number in range(2500)]
     log = journal_of(tmp_path, [(13 * 24 * HOUR_S, "kernel: booting"), *later])
     assert verdict("kernel_log.nic_errors", log) is Verdict.NOT_JUDGED
@@ -60,7 +59,7 @@ def test_a_kind_of_which_lines_were_left_out_is_not_called_clean(tmp_path: Path)
     assert verdict("kernel_log.reaches_back", log) is Verdict.WARN
 
 
-def test_a_log_that_begins_after_the_boot_is_not_called_clean(tmp_path: Path) -> None:
+def test_a_log_that_begins_after_the_boot_is_not_called_clean(tmp_path):
     log = journal_of(tmp_path, [(HOUR_S, "kernel: usb 1-1: new device")])
     for check in ("xid", "sxid", "gpu_driver", "pcie_errors", "nic_errors"):
         assert verdict(f"kernel_log.{check}", log) is Verdict.NOT_JUDGED, check
@@ -68,14 +67,14 @@ def test_a_log_that_begins_after_the_boot_is_not_called_clean(tmp_path: Path) ->
     assert verdict("kernel_log.reaches_back", log) is Verdict.WARN
 
 
-def test_messages_that_nobody_read_are_a_gap(tmp_path: Path) -> None:
+def test_messages_that_nobody_read_are_a_gap(tmp_path):
     missed = "systemd-journald[412]: Missed 23 kernel messages"
     log = journal_of(tmp_path, [(13 * 24 * HOUR_S, "kernel: booting"), (HOUR_S, missed), (60.0, f"kernel: {LINK_UP}")])
     assert verdict("kernel_log.xid", log) is Verdict.NOT_JUDGED
     assert verdict("kernel_log.reaches_back", log) is Verdict.WARN
 
 
-def test_an_error_of_an_unknown_driver_arrives_and_is_judged(tmp_path: Path) -> None:
+def test_an_error_of_an_unknown_driver_arrives_and_is_judged(tmp_path):
     tree = NodeTree(tmp_path)
     tree.file("/dev/kmsg", "6,1,1000000,-;booted\n3,2,5000000,-;acme_fpga 0000:81:00.0: watchdog expired, engine 3\n")
     log = dict(run_probe(sections=["kernel_log"], root=tree.root).data("kernel_log"))
@@ -88,7 +87,7 @@ def test_an_error_of_an_unknown_driver_arrives_and_is_judged(tmp_path: Path) -> 
     assert "acme_fpga 0000:81:00.0: watchdog expired, engine 3" in record.message
 
 
-def test_a_long_log_is_searched_quickly() -> None:
+def test_a_long_log_is_searched_quickly():
     """Every dull line is dismissed by its words; the patterns are only tried where a word is there."""
     dull = (
         'audit: type=1400 audit(1763712900.1:12): apparmor="DENIED" operation="open" profile="snap.x" pid=12 comm="x"',

@@ -4,8 +4,6 @@ Sources of the forms: the drivers' own source (NVIDIA open kernel modules 595, m
 ena, efa, ionic, mana, Linux 5.15 and 6.x). The values are invented.
 """
 
-from collections.abc import Container
-
 import pytest
 from fleet.machine import Machine
 from support.judging import judge_one
@@ -135,7 +133,7 @@ CHECKS = {
 }
 
 
-def told(*said: str, profile: Profile = Profile.DELIVERY, by: Container[str] = ()) -> list[tuple[Verdict, str, str]]:
+def told(*said, profile=Profile.DELIVERY, by=()):
     """Verdict, row and part of what the checks of the lines' rows, and those of `by`, say of them that is no pass."""
     machine = Machine.hgx_h100()
     subjects = {getattr(rule_of(line), "subject", "") for line in said}
@@ -150,40 +148,40 @@ def told(*said: str, profile: Profile = Profile.DELIVERY, by: Container[str] = (
 
 
 @pytest.mark.parametrize(("row", "whose", "line"), MEANINGS)
-def test_a_meaning_is_found_in_the_words_of_each_driver_and_names_the_part(row: str, whose: str, line: str) -> None:
+def test_a_meaning_is_found_in_the_words_of_each_driver_and_names_the_part(row, whose, line):
     assert kind_of(line, INFO) in KINDS
     assert told(line) == [(FAIL, row, whose)]
 
 
 @pytest.mark.parametrize(("verdict", "row", "line"), FORMS)
-def test_a_meaning_is_found_in_each_of_its_forms(verdict: Verdict, row: str, line: str) -> None:
+def test_a_meaning_is_found_in_each_of_its_forms(verdict, row, line):
     assert [(found, code) for found, code, _ in told(line)] == [(verdict, row)]
 
 
 @pytest.mark.parametrize("line", NO_FAULT)
-def test_what_only_looks_like_a_fault_passes(line: str) -> None:
+def test_what_only_looks_like_a_fault_passes(line):
     assert told(line, by=("kernel_log.host_faults", "kernel_log.nic_errors", "kernel_log.pcie_errors")) == []
 
 
 @pytest.mark.parametrize(("part", "line"), NAMED)
-def test_the_finding_names_the_device_that_the_line_names(part: str, line: str) -> None:
+def test_the_finding_names_the_device_that_the_line_names(part, line):
     ((_, _, whose),) = told(line)
     assert part in whose
 
 
-def test_a_fatal_error_of_a_nic_is_one_finding_however_long_its_report() -> None:
+def test_a_fatal_error_of_a_nic_is_one_finding_however_long_its_report():
     found = told(f"{MLX5}poll_health:1012:(pid 0): Fatal error 1 detected", f"{MLX5}synd(0x1): firmware internal error")
     assert [(verdict, row) for verdict, row, _ in found] == [(FAIL, "nic_hardware_error")]
 
 
 @pytest.mark.parametrize("profile", [Profile.DELIVERY, Profile.BOOTCHECK])
 @pytest.mark.parametrize("line", NEVER_FAIL)
-def test_what_healthy_machines_print_never_fails(line: str, profile: Profile) -> None:
+def test_what_healthy_machines_print_never_fails(line, profile):
     assert {verdict for verdict, _, _ in told(line, profile=profile)} <= {WARN}
 
 
 @pytest.mark.parametrize(("error", "end"), RECOVERED)
-def test_what_recovers_only_warns(error: str, end: str) -> None:
+def test_what_recovers_only_warns(error, end):
     row = getattr(rule_of(error), "id", "")
     other = end.replace(BDF, "0000:3d:00.0")
     assert [verdict for verdict, code, _ in told(error, end) if code == row] == [WARN]
@@ -191,14 +189,14 @@ def test_what_recovers_only_warns(error: str, end: str) -> None:
     assert [verdict for verdict, code, _ in told(end, error) if code == row] == [FAIL]
 
 
-def test_what_follows_a_fault_of_the_same_device_is_its_detail() -> None:
+def test_what_follows_a_fault_of_the_same_device_is_its_detail():
     stall = f"bnxt_en {BDF}: QPLIB: bnxt_re_is_fw_stalled: FW STALL Detected. cmdq[0xe]=0x3"
     refused = f"bnxt_en {BDF} bnxt_re1: Failed to modify HW QP"
     assert told(stall, refused) == [(FAIL, "nic_firmware_stalled", NIC)]
     assert told(refused) == [(FAIL, "nic_resource_failed", NIC)]
 
 
-def test_every_line_that_ends_an_error_is_of_a_row_that_exists() -> None:
+def test_every_line_that_ends_an_error_is_of_a_row_that_exists():
     assert recoveries().keys() <= {rule.id for rule in lines()}
     for row in rows("recovered_lines.csv"):
         assert all(recoveries()[name].search(row["example"]) for name in row["rows"].split())

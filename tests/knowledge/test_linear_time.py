@@ -4,7 +4,6 @@ A line of a log comes from anybody who may run a job. Each pattern is given long
 """
 
 import re
-from collections.abc import Callable
 
 import pytest
 
@@ -27,7 +26,7 @@ PATTERNS |= {
 FILLERS = ("a", "0", " ", "/", ":", ",", "(", "é")
 
 
-def near_misses(example: str) -> list[Callable[[int], str]]:
+def near_misses(example):
     """Lines of any length that begin like the example again and again, and never end like it."""
     parts = {example[: len(example) // part] for part in (1, 2, 4)}
     starts = parts | {example[:12], example.split(" ", maxsplit=1)[0] + " "}
@@ -36,7 +35,7 @@ def near_misses(example: str) -> list[Callable[[int], str]]:
     return repeated + [repeating(filler, after=half) for filler in FILLERS]
 
 
-def repeating(piece: str, after: str = "") -> Callable[[int], str]:
+def repeating(piece, after=""):
     return lambda characters: (after + piece * (characters // len(piece) + 1))[:characters]
 
 
@@ -44,40 +43,40 @@ def repeating(piece: str, after: str = "") -> Callable[[int], str]:
 ONCE = {pattern.pattern: name for name, (pattern, _) in reversed(PATTERNS.items())}
 
 
-def grows_too_fast(pattern: re.Pattern[str], example: str) -> bool:
+def grows_too_fast(pattern, example):
     return any(growth(pattern.search, make, CHARACTERS, QUICK_S) > MOST_GROWTH for make in near_misses(example))
 
 
-def test_the_time_of_a_pattern_grows_with_the_line(subtests: pytest.Subtests) -> None:
+def test_the_time_of_a_pattern_grows_with_the_line(subtests):
     for name in sorted(ONCE.values()):
         with subtests.test(name):
             assert not grows_too_fast(*PATTERNS[name])
 
 
 @pytest.mark.parametrize(("pattern", "example"), [("a+b", "ab"), (r"Rank \d+ of .* failed", "Rank 3 of 8 failed")])
-def test_a_pattern_that_grows_with_the_square_would_be_found(pattern: str, example: str) -> None:
+def test_a_pattern_that_grows_with_the_square_would_be_found(pattern, example):
     assert grows_too_fast(re.compile(pattern), example)
 
 
 @pytest.mark.parametrize("side", Side)
-def test_a_line_longer_than_what_is_searched_costs_no_more_than_its_length(side: Side) -> None:
+def test_a_line_longer_than_what_is_searched_costs_no_more_than_its_length(side):
     examples = {each.pattern.pattern: each.example for each in signatures() if each.side is side}
     for example in list(examples.values())[::20]:
         for make in near_misses(example)[:3]:
             assert growth(lambda line: find(line, side), make, 8 * LINE_LIMIT, QUICK_S) <= MOST_GROWTH
 
 
-def test_what_stands_beyond_the_limit_of_a_line_is_not_looked_at() -> None:
+def test_what_stands_beyond_the_limit_of_a_line_is_not_looked_at():
     error = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
     assert find("x" * (LINE_LIMIT - len(error)) + error, Side.USER) is not None
     assert find("x" * LINE_LIMIT + error, Side.USER) is None
 
 
 @pytest.mark.parametrize("start", ["NETIR ", "A_" * 30, "NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x"])
-def test_the_decoding_of_nvlink_5_is_bounded(start: str) -> None:
+def test_the_decoding_of_nvlink_5_is_bounded(start):
     assert cpu_s(nvlink5.parse, start + "A" * MEGABYTE) < 0.5  # a thousandth of it is usual
 
 
-def test_a_kernel_line_of_a_megabyte_is_cut() -> None:
+def test_a_kernel_line_of_a_megabyte_is_cut():
     line = parse_line("NVRM: Xid " * 100_000, now_epoch_s=0.0, boot_epoch_s=Unknown(Why.MISSING, ""))
     assert len(line.text) < 3000

@@ -22,38 +22,38 @@ SUBJECTS = {
 TOLD_BY_TRIAGE_ONLY = "context"
 
 
-def test_every_xid_is_in_the_table_in_order() -> None:
+def test_every_xid_is_in_the_table_in_order():
     assert list(xids()) == list(EVERY_CODE)
     assert all(rule.code == code for code, rule in xids().items())
 
 
-def test_every_xid_has_the_name_that_the_driver_gives_it() -> None:
+def test_every_xid_has_the_name_that_the_driver_gives_it():
     assert [rule.code for rule in xids().values() if not re.fullmatch(r"[A-Z][A-Z0-9_]+", rule.mnemonic)] == []
 
 
-def test_what_makes_a_gpu_unusable_now_fails_before_a_job() -> None:
+def test_what_makes_a_gpu_unusable_now_fails_before_a_job():
     failing = {code for code, rule in xids().items() if rule.bootcheck is Verdict.FAIL}
     assert {48, 64, 74, 79, 95, 110, 119, 120, 140, 143} <= failing
 
 
-def test_a_programs_own_fault_never_fails() -> None:
+def test_a_programs_own_fault_never_fails():
     rules = [rule for rule in xids().values() if rule.kind is XidKind.APPLICATION]
     assert {rule.code for rule in rules} >= {8, 13, 31, 32, 39, 43, 69, 80}
     assert all(Verdict.FAIL not in (rule.delivery, rule.bootcheck) for rule in rules)
 
 
-def test_a_code_of_old_gpus_only_warns() -> None:
+def test_a_code_of_old_gpus_only_warns():
     rules = [rule for rule in xids().values() if rule.kind is XidKind.LEGACY]
     assert len(rules) > 40
     assert {(rule.delivery, rule.bootcheck) for rule in rules} == {(Verdict.WARN, Verdict.WARN)}
 
 
-def test_what_nvlink_5_and_newer_drivers_report_is_judged_as_its_older_sibling() -> None:
+def test_what_nvlink_5_and_newer_drivers_report_is_judged_as_its_older_sibling():
     for new, old in ((156, 63), (167, 79), (171, 48), (172, 48), (175, 119)):
         assert xids()[new].delivery is xids()[old].delivery, new
 
 
-def test_what_follows_is_never_worse_than_its_root() -> None:
+def test_what_follows_is_never_worse_than_its_root():
     order = [Verdict.PASS, Verdict.WARN, Verdict.FAIL]
     pairs = [(rule, root) for rule in xids().values() for root in xids().values() if follows(rule, root, None)]
     assert len(pairs) > 100
@@ -63,16 +63,16 @@ def test_what_follows_is_never_worse_than_its_root() -> None:
             assert order.index(root.delivery) >= order.index(rule.delivery), (rule.code, root.code)
 
 
-def test_only_a_new_part_ends_a_failed_row_remap_and_what_wears_out() -> None:
+def test_only_a_new_part_ends_a_failed_row_remap_and_what_wears_out():
     assert [code for code, rule in xids().items() if rule.lasts is Lasts.GOOD] == [64, 157, 161, 164, 165]
 
 
-def test_a_code_that_is_not_in_the_table_warns() -> None:
+def test_a_code_that_is_not_in_the_table_warns():
     rule = xid_rule(999)
     assert (rule.delivery, rule.bootcheck) == (Verdict.WARN, Verdict.WARN)
 
 
-def test_the_rule_fits_its_example_and_the_probe_brings_each_form_of_its_pattern(subtests: pytest.Subtests) -> None:
+def test_the_rule_fits_its_example_and_the_probe_brings_each_form_of_its_pattern(subtests):
     for rule in lines():
         with subtests.test(rule.id):
             first = rule_of(rule.example)
@@ -84,20 +84,20 @@ def test_the_rule_fits_its_example_and_the_probe_brings_each_form_of_its_pattern
                 assert rule.subject not in incidents.KINDS or kind in incidents.KINDS[rule.subject], (kind, text)
 
 
-def test_the_example_names_its_device_where_the_pattern_can(subtests: pytest.Subtests) -> None:
+def test_the_example_names_its_device_where_the_pattern_can(subtests):
     for rule in lines():
         with subtests.test(rule.id):
             named = {"device", "netdev"} & rule.pattern.groupindex.keys()
             assert bool(device_of(rule, rule.example)) == bool(named)
 
 
-def test_each_line_rule_has_a_check_that_judges_it() -> None:
+def test_each_line_rule_has_a_check_that_judges_it():
     assert {rule.subject for rule in lines()} == SUBJECTS | {TOLD_BY_TRIAGE_ONLY}
     told = [rule for rule in lines() if rule.subject == TOLD_BY_TRIAGE_ONLY]
     assert all((rule.delivery, rule.bootcheck) == (Verdict.PASS, Verdict.PASS) for rule in told)
 
 
-def test_settings_fit_values_without_regard_to_case_and_never_the_empty_one() -> None:
+def test_settings_fit_values_without_regard_to_case_and_never_the_empty_one():
     pinned = next(row for row in settings() if row.name == "NCCL_ALGO")
     socket = next(row for row in settings() if row.name == "NCCL_NET")
     assert pinned.matches("Ring")
@@ -107,7 +107,7 @@ def test_settings_fit_values_without_regard_to_case_and_never_the_empty_one() ->
 
 
 @pytest.mark.parametrize("driver", ["some_device", "vnice"])
-def test_a_driver_whose_name_ends_like_a_nic_s_is_none(driver: str) -> None:
+def test_a_driver_whose_name_ends_like_a_nic_s_is_none(driver):
     assert rule_of(f"{driver}: probe of 0000:5c:00.0 failed with error -2") is None
     told = rule_of("ice: probe of 0000:5c:00.0 failed with error -2")
     assert told is not None
@@ -120,5 +120,5 @@ FORMS = re.compile(  # a page, a file of a commit or of a release, our own choic
 
 
 @pytest.mark.parametrize("table", ["signatures.csv", "kernel_lines.csv", "fabric_lines.csv"])
-def test_each_row_has_a_source_in_one_of_the_forms(table: str) -> None:
+def test_each_row_has_a_source_in_one_of_the_forms(table):
     assert [row["id"] for row in rows(table) if not FORMS.fullmatch(row["source"])] == []

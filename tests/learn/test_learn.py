@@ -9,7 +9,7 @@ from nodegate.baseline import baseline_file
 from nodegate.baseline.entry import Entry
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
-from nodegate.learn.learn import Learned, LearnedFrom, learn
+from nodegate.learn.learn import LearnedFrom, learn
 from nodegate.metric import Metric
 
 PLATFORM = "hgx-h100-8"
@@ -18,13 +18,13 @@ WIDE = [460.0, 465.0, 470.0, 475.0, 480.0, 485.0, 490.0, 495.0, 500.0]
 TEN = [478.0, 479.0, 479.5, 480.0, 480.0, 480.5, 481.0, 481.0, 482.0, 483.0]
 
 
-def nodes(*values: float, **changes: str) -> dict[str, LearnedFrom]:
+def nodes(*values, **changes):
     return {
         f"gpu{at:03}": LearnedFrom(PLATFORM, [metric(value, **changes)], ABOUT) for at, value in enumerate(values, 1)
     }
 
 
-def learned(good: dict[str, LearnedFrom], known: dict[str, Entry] | None = None) -> Learned:
+def learned(good, known=None):
     one = learn(
         good, {PLATFORM: margins()}, run="20261121T081500Z-delivery", date="2026-11-21", known={PLATFORM: known or {}}
     )
@@ -32,7 +32,7 @@ def learned(good: dict[str, LearnedFrom], known: dict[str, Entry] | None = None)
     return one[0]
 
 
-def read_back(found: Learned) -> dict[str, Entry]:
+def read_back(found):
     return dict(baseline_file.parse(strict_yaml.load(found.text, "learned.yaml")).limits)
 
 
@@ -85,14 +85,14 @@ class TestWhatIsLearned:
     @pytest.mark.parametrize(
         "odd", ['a "quoted" \\ word', "line\nbreak: {x: 1}", "\x1b[31mred", "\u202edeus", "# no comment"]
     )
-    def test_a_nodes_own_words_cannot_change_the_file(self, odd: str):
+    def test_a_nodes_own_words_cannot_change_the_file(self, odd):
         good = {
             f"gpu{at}": LearnedFrom(PLATFORM, [metric(480, driver=odd)], {"driver version": odd}) for at in range(9)
         }
         assert read_back(learned(good)).keys() == {ALL_REDUCE}
 
     @pytest.mark.parametrize("value", [0.000123456, 1.5, 12345678.9, 1e9])
-    def test_small_and_large_numbers_read_back_as_numbers(self, value: float):
+    def test_small_and_large_numbers_read_back_as_numbers(self, value):
         entry = read_back(learned(nodes(*[value] * 9)))[ALL_REDUCE]
         assert entry.value == pytest.approx(value, rel=1e-4)
 
@@ -119,7 +119,7 @@ class TestWhoTeaches:
         )
 
     @pytest.mark.parametrize("count", [4, 8])
-    def test_nodes_that_look_like_two_halves_teach_nothing(self, count: int):
+    def test_nodes_that_look_like_two_halves_teach_nothing(self, count):
         """5 % apart, where single chips differ by 1.5 %, or looks by 1 %."""
         shares, drawn = [0.95] * (count // 2) + [1.0] * (count // 2), Random(1)  # noqa: S311
         by_looks = {
@@ -145,7 +145,7 @@ class TestWhoTeaches:
         assert learned(good).entries[0].note.startswith("driver version 550.54.15 (1) or 580.105.08 (9), ")
 
 
-def of_eight(shares: list[float], noise: float, seed: int = 3) -> dict[str, LearnedFrom]:
+def of_eight(shares, noise, seed=3):
     """Nodes with eight GPUs each, that reach these shares of 480 with this noise."""
     drawn = Random(seed)  # noqa: S311
     return {
@@ -174,19 +174,19 @@ class TestWhatALimitFinds:
             learned(nodes(440, 450, 460, 470, 480, 490, 500, 510, 520))
 
     @pytest.mark.parametrize("slow", [0.3, 0.4, 0.5])
-    def test_a_part_of_slow_nodes_within_the_noise_of_single_devices_is_told(self, slow: float):
+    def test_a_part_of_slow_nodes_within_the_noise_of_single_devices_is_told(self, slow):
         """Two parts that overlap: no single device shows them, the eight of a node do."""
         share = [0.95 if at < 64 * slow else 1.0 for at in range(64)]
         remarks = " ".join(of_learned(share, 0.03))
         assert "more than their devices explain: some may be slow" in remarks or "find out first which" in remarks
 
     @pytest.mark.parametrize("noise", [0.005, 0.01, 0.03])
-    def test_good_nodes_are_not_suspected(self, noise: float):
+    def test_good_nodes_are_not_suspected(self, noise):
         for seed in range(4):
             assert "explain" not in " ".join(of_learned([1.0] * 64, noise, seed))
 
 
-def of_learned(shares: list[float], noise: float, seed: int = 3) -> tuple[str, ...]:
+def of_learned(shares, noise, seed=3):
     """The remarks on what such nodes teach; if their number is refused, why."""
     try:
         return learned(of_eight(shares, noise, seed)).remarks
@@ -250,7 +250,7 @@ class TestWhatIsRefused:
         assert len(learned(good).entries) == 2
 
     @pytest.mark.parametrize("good", [{}, {"a": LearnedFrom(PLATFORM, [])}, {"a": LearnedFrom("", [metric(1.0)])}])
-    def test_nothing_to_learn_from(self, good: dict[str, LearnedFrom]):
+    def test_nothing_to_learn_from(self, good):
         with pytest.raises(UsageError, match="no accepted node of a known platform was measured under load"):
             learned(good)
 

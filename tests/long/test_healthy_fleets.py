@@ -20,14 +20,14 @@ OPEN = {
 
 
 @pytest.mark.parametrize("platform", sorted(GOOD))
-def test_three_nodes_have_every_claim_proven_and_no_alarm(platform: str) -> None:
+def test_three_nodes_have_every_claim_proven_and_no_alarm(platform):
     found = shown(platform, ENOUGH)
     assert found.alarms == []
     assert found.unproven.keys() == OPEN.get(platform, set())
     assert found.verdicts == ({"incomplete"} if platform in OPEN else {"accepted"})
 
 
-def test_every_platform_is_on_the_page_and_loses_no_node() -> None:
+def test_every_platform_is_on_the_page_and_loses_no_node():
     assert sorted(PLATFORMS.keys() - GOOD) == []
     page, boards = PAGE.read_text("utf-8"), [name for name, each in PLATFORMS.items() if not each.like]
     assert [f"{each} {count}" for each in boards for count in (1, 2, 4) if f"| {each} | {count} |" not in page] == []

@@ -13,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
 import rails
-from rails import DISTURBED, FLAT, NOISY, QUIET, RAIL_ONLY, RAILS, Fabric, Fleet, Judged, Noise, names_of, run, tiers
+from rails import DISTURBED, FLAT, NOISY, QUIET, RAIL_ONLY, RAILS, Fleet, names_of, run, tiers
 
 from nodegate.measure.rdma.run import again
 from nodegate.metric import Metric
@@ -24,16 +24,16 @@ PASS, WARN, FAIL, ERROR = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERRO
 SICK, RAIL = "gpu0001", "mlx5_3"
 
 
-def fleet(nodes: int, fabric: Fabric = FLAT, noise: Noise = QUIET, seed: int = 1) -> Fleet:
+def fleet(nodes, fabric=FLAT, noise=QUIET, seed=1):
     return Fleet(np.random.default_rng(seed), names_of(nodes), fabric, noise)
 
 
-def verdicts(judged: Judged) -> dict[Verdict, int]:
+def verdicts(judged):
     said = [judged.worst(name) for name in judged.records]
     return {verdict: said.count(verdict) for verdict in set(said)}
 
 
-def blamed(judged: Judged, *kinds: Verdict) -> set[tuple[str, str, str]]:
+def blamed(judged, *kinds):
     return {(name, check, part) for name in judged.records for check, part, _ in judged.findings(name, *kinds)}
 
 
@@ -54,7 +54,7 @@ def test_a_pair_that_was_disturbed_once_is_measured_again_before_it_is_warned_of
     assert blamed(judged, WARN, FAIL, ERROR) == set()
 
 
-def run_of_good_ones() -> Fleet:
+def run_of_good_ones():
     undisturbed = fleet(8, seed=2)
     run(undisturbed)
     return undisturbed
@@ -144,7 +144,7 @@ def test_of_a_node_alone_the_nic_that_hangs_is_named_and_not_its_neighbours():
     assert {part for _, _, part in blamed(run(sick), FAIL)} == {RAIL}
 
 
-def met_again(looked_at: Fleet, suspects: dict[str, tuple[Doubt, ...]]) -> tuple[dict[str, set[str]], float]:
+def met_again(looked_at, suspects):
     """Whom each suspect met in a second look, and what the fleet waited for it."""
     pool = rails.Pool(looked_at)
     with rails.wired(looked_at):
@@ -155,11 +155,11 @@ def met_again(looked_at: Fleet, suspects: dict[str, tuple[Doubt, ...]]) -> tuple
     return peers, pool.seconds
 
 
-def doubt(gbps: float) -> tuple[Doubt, ...]:
+def doubt(gbps):
     return (Doubt(Metric("rdma.write_gbps", (gbps,), "Gb/s", RAIL, "higher"), 370.0),)
 
 
-def late(us: float) -> tuple[Doubt, ...]:
+def late(us):
     return (Doubt(Metric("rdma.write_latency_us", (us,), "µs", RAIL, "lower"), 2.0),)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench.fleets import HEAVY, HIGH, LOW, SKEWED, Cell, Noise, drawn
+from bench.fleets import HEAVY, HIGH, LOW, SKEWED, Cell, drawn
 from bench.judged_fleets import NAMES, judged
 from nodegate.records.verdict import Verdict
 
@@ -17,7 +17,7 @@ ALL_SIX = tuple(range(6))
 DOUBTED = (Verdict.FAIL, Verdict.WARN)
 
 
-def told(cell: Cell, seed: int = 1) -> tuple[Counter[Verdict], Counter[Verdict]]:
+def told(cell, seed=1):
     rng, good, bad = np.random.default_rng(seed), Counter[Verdict](), Counter[Verdict]()
     for _ in range(cell.fleets):
         fleet = drawn(cell, rng)
@@ -29,7 +29,7 @@ def told(cell: Cell, seed: int = 1) -> tuple[Counter[Verdict], Counter[Verdict]]
 
 @pytest.mark.parametrize("noise", [LOW, HIGH, SKEWED[2], HEAVY], ids=["low", "high", "skewed", "heavy"])
 @pytest.mark.parametrize("nodes", [8, 64])
-def test_good_nodes_are_not_rejected(nodes: int, noise: Noise) -> None:
+def test_good_nodes_are_not_rejected(nodes, noise):
     good, _ = told(Cell("", nodes, 256 // nodes, noise))
     assert good[Verdict.FAIL] <= 1
     assert good[Verdict.WARN] <= 0.02 * good.total()
@@ -48,7 +48,7 @@ def test_good_nodes_are_not_rejected(nodes: int, noise: Noise) -> None:
     ],
     ids=lambda cell: f"{cell.name}, {cell.nodes}",
 )
-def test_a_node_that_is_5_percent_slow_is_told(slow: Cell) -> None:
+def test_a_node_that_is_5_percent_slow_is_told(slow):
     good, bad = told(slow)
     assert sum(bad[each] for each in DOUBTED) >= 0.9 * bad.total()
     assert good[Verdict.FAIL] == 0
@@ -56,12 +56,12 @@ def test_a_node_that_is_5_percent_slow_is_told(slow: Cell) -> None:
 
 @pytest.mark.parametrize("left", [0.95, 0.90])
 @pytest.mark.parametrize("part", [0.2, 0.4])
-def test_no_fast_node_is_rejected_beside_a_slow_part_of_the_fleet(part: float, left: float) -> None:
+def test_no_fast_node_is_rejected_beside_a_slow_part_of_the_fleet(part, left):
     good, bad = told(Cell("", 64, 3, LOW, part, left, "burn", (0, 1, 2)))
     assert good[Verdict.FAIL] == 0
     assert sum(bad[each] for each in DOUBTED) >= 0.95 * bad.total()
 
 
-def test_a_lone_disturbed_look_rejects_nobody() -> None:
+def test_a_lone_disturbed_look_rejects_nobody():
     good, _ = told(Cell("", 16, 10, replace(LOW, disturbed=0.05)))
     assert good[Verdict.FAIL] == 0

@@ -68,7 +68,7 @@ HUNG = None
 OF_SETUP = "setup"  # it could not be run, which says nothing of the rail
 
 
-def measured(seen: dict[str, list[float | str | None]], *, device: str = RAIL, planned: int = 8) -> RdmaBandwidth:
+def measured(seen, *, device=RAIL, planned=8):
     runs = [
         LinkRun(
             name=BANDWIDTHS[0],

@@ -116,7 +116,7 @@ SITES = {
 }
 
 
-def members(site: Site) -> list[GroupNode]:
+def members(site):
     found = []
     for place, address in enumerate(site.addresses):
         node = Node(f"gpu0{place + 1}", Connection(address=address), expected=site.expected, origin="hosts.yaml:3")
@@ -129,7 +129,7 @@ def members(site: Site) -> list[GroupNode]:
     return found
 
 
-def line(site: Site) -> str:
+def line(site):
     """One option with its value a line."""
     nodes = members(site)
     assert not isinstance(nodes[0].launcher, CannotMeasure)
@@ -157,11 +157,11 @@ def test_the_words_for_a_thousand_nodes_fit_a_command_line():
     assert max(map(len, words(LAUNCH, nodes, nodes[0].launcher, "m"))) < 128 << 10
 
 
-def told(*lines: str) -> Mapping[str, Sequence[str]]:
+def told(*lines):
     return heard("\n".join(lines).encode())
 
 
-def settings(**expected: object):
+def settings(**expected):
     return launch_settings(Node("gpu01", expected=expected, origin="hosts.yaml:3"))
 
 

@@ -5,7 +5,7 @@ accept other numbers read the difference, then write them with NODEGATE_WRITE_GO
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fleet.machine import Machine
@@ -23,32 +23,32 @@ H100 = Machine.hgx_h100()
 WHATS = ("all_reduce", "all_reduce ring", "all_gather", "reduce_scatter", "alltoall", "sendrecv")
 
 
-def copied_again() -> Measured:
+def copied_again():
     slow, good = copies.document(H100), copies.document(H100)
     copies.rate("host_to_device", 27.0, gpu=0)(slow)
     return copies_result.parse(attempts([[copies.ran(slow)], [copies.ran(good)]]))
 
 
-def burnt_again() -> Measured:
+def burnt_again():
     slow, good = burning.document(H100), burning.document(H100)
     slow["gpus"][0]["phases"][0]["tflops"] = 600.0
     return burn.parse(attempts([[burning.ran(slow)], [burning.ran(good)]]))
 
 
-def burnt_by_others() -> Measured:
+def burnt_by_others():
     others = burning.ran_by_others("healthy.txt"), burning.ran_by_others("one-device.txt", "tensor cores")
     return burn.parse(attempts([[burning.ran(burning.document(H100)), *others]]))
 
 
-def beside(recording: str, change: Callable[[copies.Document], object] = lambda found: None) -> Measured:
+def beside(recording, change=lambda found: None):
     return copied(change, ran_by_others(recording))
 
 
-def swapped(found: copies.Document) -> None:
+def swapped(found):
     found["gpus"][0]["pci"], found["gpus"][1]["pci"] = "00000000:1B:00.0", "00000000:19:00.0"
 
 
-def launched(*several: Mapping[str, object]) -> Measured:
+def launched(*several):
     return parse(attempts([[nccl.ran(what, **told) for what in WHATS] for told in several]))
 
 
@@ -78,14 +78,14 @@ CASES: Mapping[str, Callable[[], Measured]] = {
 }
 
 
-def lines(found: Measured) -> Iterator[str]:
+def lines(found):
     for metric in found.metrics:
         values = ", ".join(f"{value:.6g}" for value in metric.values)
         where = dict(sorted(metric.conditions.items())) | dict(metric.over_runs)
         yield f"{metric.device or 'node'} {metric.name} = {values} {metric.unit} ({metric.better}) {where}"
 
 
-def test_the_numbers_of_a_node() -> None:
+def test_the_numbers_of_a_node():
     said: list[str] = []
     usual: dict[str, list[str]] = {}
     for name, made in CASES.items():

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 from functools import partial
-from pathlib import Path
 
 import pytest
 from fleet.machine import Machine, facts_of
@@ -38,15 +37,15 @@ HANGING = Durations(burn_s=1.0, copies_s=1.0, link_s=1.0, collective_s=12.0, gro
 
 
 def run_here(
-    folder: Path,
-    durations: Durations = SHORT,
-    machine: Machine | None = None,
+    folder,
+    durations=SHORT,
+    machine=None,
     *,
-    node: Node = HERE,
+    node=HERE,
     tools=ToolFolder,
     through=lambda session: session,
-    cancelled: bool = False,
-) -> tuple[ProgramRun, ...]:
+    cancelled=False,
+):
     """The launches on a node, with the tools of a folder."""
     pool = Crew()
     pool.cancelled = cancelled

@@ -10,7 +10,6 @@ from support.attempts import attempts
 from support.judging import baseline_of
 from support.shipped import SHIPPED
 
-from nodegate.baseline.baseline import Baseline
 from nodegate.baseline.entry import Entry
 from nodegate.measure.nccl.findings import judge_devices
 from nodegate.measure.nccl.result import parse
@@ -18,19 +17,18 @@ from nodegate.metric import Metric
 from nodegate.node import Node
 from nodegate.numbers import metric_findings
 from nodegate.numbers.peers import Peers
-from nodegate.records.finding import Finding
 from nodegate.records.verdict import Verdict
 from nodegate.verdicts import Verdicts
 
 WHATS = ("all_reduce", "all_reduce ring", "all_gather", "reduce_scatter", "alltoall", "sendrecv")
 
 
-def of_board(platform: str) -> Baseline:
+def of_board(platform):
     machine = Machine.hgx_h100("gpu1")
     return baseline_of(facts_of(machine), Node("gpu1", expected={"platform": platform}))
 
 
-def found(platform: str, name: str, value: float, unit: str, device: str = "GPU 0", **conditions: str) -> Finding:
+def found(platform, name, value, unit, device="GPU 0", **conditions):
     verdicts = Verdicts()
     metric = Metric(name, (value,), unit, device, conditions=conditions)
     alone = Peers.of({}).of_node("gpu1")
@@ -65,7 +63,7 @@ def test_a_number_that_physics_bounds(  # noqa: PLR0917 - a table
 
 @pytest.mark.parametrize("platform", sorted(SHIPPED.platforms))
 @pytest.mark.parametrize("kernel", ["read", "copy", "triad"])
-def test_memory_slow_for_kernels(platform: str, kernel: str) -> None:
+def test_memory_slow_for_kernels(platform, kernel):
     name = f"memory.{kernel}_gb_per_s"
     entry = of_board(platform).entry("memory.device_gb_per_s")
     assert isinstance(entry, Entry)
@@ -92,7 +90,7 @@ GOOD = (
 
 
 @pytest.mark.parametrize(("platform", "kernel", "rate"), GOOD)
-def test_public_figures_of_good_memory_pass(platform: str, kernel: str, rate: float) -> None:
+def test_public_figures_of_good_memory_pass(platform, kernel, rate):
     good = found(platform, f"memory.{kernel}_gb_per_s", rate, "GB/s", path="kernel")
     assert good.verdict is Verdict.PASS, good.message
     sick = found(platform, f"memory.{kernel}_gb_per_s", 0.76 * rate, "GB/s", path="kernel")
@@ -109,25 +107,25 @@ def test_public_figures_of_good_memory_pass(platform: str, kernel: str, rate: fl
     ],
     ids=["good", "buses of another node", "two ranks on one GPU", "another model"],
 )
-def test_the_gpus_of_a_launch(told: dict[str, object], verdict: Verdict, why: str) -> None:
+def test_the_gpus_of_a_launch(told, verdict, why):
     verdicts, facts = Verdicts(), facts_of(Machine.hgx_h100("gpu1"))
     judge_devices(verdicts, parse(attempts([[fake.ran(what, **told) for what in WHATS]])), facts.gpus)
     assert verdicts.verdict is verdict
     assert why in verdicts.findings[0].message
 
 
-def launches(**values: float) -> Peers:
+def launches(**values):
     """Nodes of racks that each made one launch: rack -> its bus bandwidth."""
     nodes = {f"{rack}-{number}": (rack, value) for rack, value in values.items() for number in range(16)}
     return Peers.of({node: ("hgx-h100-8", [wide(rack, value)]) for node, (rack, value) in nodes.items()})
 
 
-def wide(rack: str, value: float) -> Metric:
+def wide(rack, value):
     conditions = {"group": "rack", "nodes": "16", "gpus": "128"}
     return Metric("nccl.group_all_reduce_gb_per_s", (value,), "GB/s", conditions=conditions, launch=f"rack {rack}")
 
 
-def of_rack(rack: str, value: float, peers: Peers) -> Finding:
+def of_rack(rack, value, peers):
     verdicts = Verdicts()
     metric_findings.judge(
         verdicts, [wide(rack, value)], baseline=of_board("hgx-h100-8"), peers=peers.of_node(f"{rack}-3"), remedy="look"
@@ -135,11 +133,11 @@ def of_rack(rack: str, value: float, peers: Peers) -> Finding:
     return verdicts.findings[0]
 
 
-def test_a_launch_is_not_compared_with_itself() -> None:
+def test_a_launch_is_not_compared_with_itself():
     assert of_rack("a", 5.0, launches(a=5.0)).verdict is Verdict.NOT_JUDGED
 
 
-def test_two_racks_that_differ() -> None:
+def test_two_racks_that_differ():
     peers = launches(a=380.0, b=315.0)
     slow = of_rack("b", 315.0, peers)
     assert slow.verdict is Verdict.WARN

@@ -3,7 +3,6 @@
 Each test changes one program run of a healthy node as the node would send it, and judges the node's checks.
 """
 
-import pathlib
 from dataclasses import replace
 
 import pytest
@@ -13,7 +12,6 @@ from support.load_fleet import LoadFleet
 from support.rdma_links import LinkCase, judged, link
 
 from nodegate.measure.rdma.asked import unlike_counted
-from nodegate.records.finding import Record
 from nodegate.records.program_run import Path
 from nodegate.records.verdict import Verdict, worst
 from nodegate.tools.perftest import parse
@@ -21,10 +19,10 @@ from nodegate.tools.perftest import parse
 ASKED = ("ib_write_bw", "-d", "mlx5_0", "-p", "18515", "-s", "1048576", "-q", "4", "-D", "10", "--report_gbits", "-F")
 
 
-def said(change: dict[str, object], check: str = "rdma_bandwidth.complete", value: float = 391.87) -> Record:
+def said(change, check="rdma_bandwidth.complete", value=391.87):
     """What a check says where every write of mlx5_0 between nodes is this one."""
 
-    def bad(links: rdma_links.Links) -> None:
+    def bad(links):
         for key, ran in links.items():
             if key[:2] == ("ib_write_bw", "mlx5_0"):
                 made = link("ib_write_bw", "mlx5_0", key[2], value, peer_best=ran.link.peer_best)
@@ -33,12 +31,12 @@ def said(change: dict[str, object], check: str = "rdma_bandwidth.complete", valu
     return judged(LinkCase("a try", Verdict.ERROR, bad, check=check))
 
 
-def of_one_rail(record: Record) -> dict[str, Verdict]:
+def of_one_rail(record):
     parts = {finding.part.short for finding in record.findings}
     return {each: worst(found.verdict for found in record.findings if found.part.short == each) for each in parts}
 
 
-def printed(old: str, new: str) -> dict[str, object]:
+def printed(old, new):
     text = rdma_links.printed("ib_write_bw", 391.87, "mlx5_0")
     assert old in text
     return {"stdout": text.replace(old, new)}
@@ -54,13 +52,13 @@ def printed(old: str, new: str) -> dict[str, object]:
         ({"duration_s": 0.1}, "it ended after 0.1 s, not after the requested 10 s"),
     ],
 )
-def test_a_result_that_is_not_of_what_was_asked(change: dict[str, object], why: str) -> None:
+def test_a_result_that_is_not_of_what_was_asked(change, why):
     record = said(change)
     assert (record.verdict, of_one_rail(record)["mlx5_0"]) == (Verdict.ERROR, Verdict.ERROR)
     assert why in record.message
 
 
-def test_two_sizes() -> None:
+def test_two_sizes():
     lines = rdma_links.printed("ib_write_bw", 12.0, "mlx5_0").splitlines()
     row = next(line for line in lines if line.strip().startswith("1048576"))
     more = row.replace("1048576", "2097152").replace("12.0", "391.87")
@@ -69,7 +67,7 @@ def test_two_sizes() -> None:
     assert of_one_rail(record)["mlx5_0"] is Verdict.FAIL
 
 
-def test_more_than_the_port_carries() -> None:
+def test_more_than_the_port_carries():
     record = said({}, "rdma_bandwidth.write", value=3915.5)
     assert of_one_rail(record)["mlx5_0"] is Verdict.ERROR
     assert "3916 Gb/s is more than the 400 Gb/s that are possible (rate of mlx5_0): not believed" in record.message
@@ -79,12 +77,12 @@ GB = 10**9 // 4  # in the words of four bytes that a port counts
 BEFORE = 10**11  # more than 32 bits hold
 
 
-def counted(sent: int, received: int, before: int = BEFORE) -> tuple[int, ...]:
+def counted(sent, received, before=BEFORE):
     """What run_many.py reports of a port that moved so many words in between."""
     return before, before, before + sent, before + received
 
 
-def with_counters(client: tuple[int, ...], server: tuple[int, ...]) -> dict[str, object]:
+def with_counters(client, server):
     """A good run of 10 s at 391.87 Gb/s, 490 GB, with what the ports of both ends counted."""
     made = link(
         "ib_write_bw", "mlx5_0", "gpu02", 391.87, peer_best=391.87, client_counted=client, server_counted=server
@@ -93,7 +91,7 @@ def with_counters(client: tuple[int, ...], server: tuple[int, ...]) -> dict[str,
 
 
 @pytest.mark.parametrize("end", ["client", "server"])
-def test_ports_that_moved_nothing(end: str) -> None:
+def test_ports_that_moved_nothing(end):
     good, bad = counted(500 * GB, 500 * GB), counted(GB // 5, GB // 5)
     change = with_counters(bad if end == "client" else good, bad if end == "server" else good)
     whose = "port_xmit_data of mlx5_0" if end == "client" else "port_rcv_data of gpu02 mlx5_0"
@@ -114,23 +112,23 @@ def test_ports_that_moved_nothing(end: str) -> None:
     ],
     ids=["both ends", "none", "always 0", "32 bits", "reset", "not four"],
 )
-def test_counters_that_cannot_tell_are_no_fault(client: tuple[int, ...], server: tuple[int, ...]) -> None:
+def test_counters_that_cannot_tell_are_no_fault(client, server):
     assert said(with_counters(client, server)).verdict is Verdict.PASS
 
 
-def test_inside_a_node_data_may_not_leave_the_adapter() -> None:
+def test_inside_a_node_data_may_not_leave_the_adapter():
     made = link("ib_write_bw", "mlx5_0", "gpu02", 391.87, client_counted=counted(9, 9), server_counted=counted(9, 9))
     assert unlike_counted(made, parse(made.stdout))
     inside = having(made, path=Path.INSIDE)
     assert not unlike_counted(inside, parse(inside.stdout))
 
 
-def test_what_the_counters_cannot_confirm_is_told() -> None:
+def test_what_the_counters_cannot_confirm_is_told():
     told = [finding.text for finding in said(with_counters((), ())).findings if "mlx5_0" in finding.part.short]
     assert told == ["measured; the ports' own counters cannot confirm it"]
 
 
-def test_counters_of_a_run(tmp_path: pathlib.Path) -> None:
+def test_counters_of_a_run(tmp_path):
     with LoadFleet(tmp_path / "fleet", 2) as fleet:
         for node in fleet.nodes:
             for device in ("mlx5_0", "mlx5_1"):

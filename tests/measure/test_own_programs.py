@@ -52,10 +52,10 @@ class Own:
     beside: str
     numbers: int
 
-    def good(self) -> ProgramRun:
+    def good(self):
         return self.made.ran(self.made.document(H100))
 
-    def runs(self, where: Target) -> tuple[ProgramRun, ...]:
+    def runs(self, where):
         (attempt,) = self.measurement.measure([where], SimpleNamespace(at_once=done)).values()
         where.session.close()
         return attempt.runs
@@ -72,7 +72,7 @@ OWN = (
 EACH = pytest.mark.parametrize("own", OWN, ids=lambda own: own.name)
 
 
-def target(folder: Path | None, durations=DELIVERY, session=None) -> Target:
+def target(folder, durations=DELIVERY, session=None):
     node = Node("gpu01", Connection(transport="local"))
     return Target(node, session or CommandSession(node), facts_of(H100), ToolFolder(folder), durations)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from nodegate.measure.rdma.pairing import in_rounds, inside, nic_pairs, rounds, second_looks, with_good_ones, with_roles
 
 
-def names(count: int) -> list[str]:
+def names(count):
     return [f"gpu{number:04}" for number in range(count)]
 
 

@@ -19,8 +19,8 @@ from support.rdma_fleet import LENGTH
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.measure.measurement import Target
 from nodegate.measure.rdma import node_pair, rdma_node
-from nodegate.measure.rdma.rails import parse_classes, traffic_of
-from nodegate.measure.rdma.rdma_node import RdmaNode, prepare
+from nodegate.measure.rdma.rails import traffic_of
+from nodegate.measure.rdma.rdma_node import prepare
 from nodegate.node import Connection, Node
 from nodegate.node_side.seats import Room
 from nodegate.records.program_run import ProgramRun
@@ -39,16 +39,16 @@ V6 = {"0": "fe80:0000:0000:0000:0af7:11ff:fe00:0001", "1": "2001:0db8:0000:0001:
 class Tools:
     """Every tool, in one place."""
 
-    def find(self, *names: str) -> Tool:
+    def find(self, *names):
         return Tool(names[0], (f"/usr/bin/{names[0]}",), "PATH")
 
 
-def as_they_are(machine: Machine) -> None:
+def as_they_are(machine):
     """No change."""
 
 
 @changes
-def renamed(machine: Machine, *names: str, **port: str) -> None:
+def renamed(machine, *names, **port):
     """The adapters under other names, and what their ports say."""
     adapters = machine.sections["infiniband"]
     machine.sections["infiniband"] = dict(zip(names, adapters.values(), strict=False))
@@ -56,7 +56,7 @@ def renamed(machine: Machine, *names: str, **port: str) -> None:
         adapter["ports"]["1"].update(port)
 
 
-def ipv6_only(machine: Machine) -> None:
+def ipv6_only(machine):
     for adapter in machine.sections["infiniband"].values():
         adapter["ports"]["1"].update(
             gids={**V6, "2": V6["1"]}, gid_types={"0": "RoCE v2", "1": "IB/RoCE v1", "2": "RoCE v2"}
@@ -76,7 +76,7 @@ class Shape:
     expected: Mapping[str, object] = field(default_factory=dict)
     numa: Sequence[str] = ("0", "1")  # of its rails, in turn
 
-    def __str__(self) -> str:
+    def __str__(self):
         return self.name
 
 
@@ -102,10 +102,10 @@ SHAPES = (
 )
 
 
-def prepared(shape: Shape, name: str, monkeypatch: pytest.MonkeyPatch) -> RdmaNode:
+def prepared(shape, name, monkeypatch):
     answers = ("Version: 6.24", shape.help_text, shape.peer_memory, shape.direct)
 
-    def answered(_: object, what: str, programs: Sequence[object], **__: object) -> list[ProgramRun]:
+    def answered(_, what, programs, **__):
         if what == "gids":
             found = [
                 f"{name}/ports/1/{kind}/{index}:{text}"
@@ -124,7 +124,7 @@ def prepared(shape: Shape, name: str, monkeypatch: pytest.MonkeyPatch) -> RdmaNo
     return prepare(Target(node, None, facts_of(machine), Tools(), LENGTH))  # type: ignore[arg-type]
 
 
-def place(root: Path, shape: Shape, nics: Sequence[str]) -> Room:
+def place(root, shape, nics):
     """The seats of a node: two sockets of 8 CPUs, and the rails on them in turn."""
     files = {"devices/system/node/has_cpu": "0-1"}
     for number, nic in enumerate(nics):
@@ -138,7 +138,7 @@ def place(root: Path, shape: Shape, nics: Sequence[str]) -> Room:
     return Room(nics)
 
 
-def lines(shape: Shape, root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def lines(shape, root, monkeypatch):
     """Both programs of the first two rails of two nodes, test by test."""
     one, other = (prepared(shape, name, monkeypatch) for name in ("gpu1", "gpu2"))
     names = [rail.name for rail in one.rails][:2]
@@ -161,7 +161,7 @@ def lines(shape: Shape, root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_the_words_of_a_site(shape: Shape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_words_of_a_site(shape, tmp_path, monkeypatch):
     found, file = lines(shape, tmp_path, monkeypatch), GOLDEN / f"{shape.name}.txt"
     if os.environ.get("NODEGATE_WRITE_GOLDEN"):
         file.parent.mkdir(exist_ok=True)
@@ -169,7 +169,7 @@ def test_the_words_of_a_site(shape: Shape, tmp_path: Path, monkeypatch: pytest.M
     assert found == file.read_text()
 
 
-def with_storage(machine: Machine) -> None:
+def with_storage(machine):
     """Two more NICs of the same model, each at a root port of its own, as a DGX H100 has them for storage."""
     for number, address in ((8, "0000:f1:00.0"), (9, "0000:f2:00.0")):
         machine.sections["pci"].append(pcie.device(pcie.CONNECTX_7, address, "", numa=1))
@@ -177,7 +177,7 @@ def with_storage(machine: Machine) -> None:
         machine.sections["infiniband"][f"mlx5_{number}"] = {**adapter, "pci": address}
 
 
-def test_storage_nics_are_left_out_by_rule_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_storage_nics_are_left_out_by_rule_and_named(monkeypatch):
     dgx = Shape("dgx", change=with_storage)
     found = prepared(dgx, "gpu1", monkeypatch)
     assert [rail.name for rail in found.rails] == [f"mlx5_{number}" for number in range(8)]
@@ -188,8 +188,8 @@ def test_storage_nics_are_left_out_by_rule_and_named(monkeypatch: pytest.MonkeyP
     assert ([rail.name for rail in named.rails], named.left_out) == (["mlx5_0", "mlx5_8"], {})
 
 
-def test_where_fewer_nics_than_gpus_have_a_gpu_beside_them_none_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def change(machine: Machine) -> None:
+def test_where_fewer_nics_than_gpus_have_a_gpu_beside_them_none_is_left_out(monkeypatch):
+    def change(machine):
         with_storage(machine)
         del machine.sections["infiniband"]["mlx5_3"]
 
@@ -197,8 +197,8 @@ def test_where_fewer_nics_than_gpus_have_a_gpu_beside_them_none_is_left_out(monk
     assert (len(found.rails), found.left_out) == (9, {})
 
 
-def test_of_more_nics_than_gpus_each_gpu_has_as_many_as_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    def change(machine: Machine) -> None:
+def test_of_more_nics_than_gpus_each_gpu_has_as_many_as_the_others(monkeypatch):
+    def change(machine):
         for number in range(8):
             adapter = copy.deepcopy(machine.sections["infiniband"][f"mlx5_{number}"])
             machine.sections["infiniband"][f"mlx5_{number + 8}"] = adapter
@@ -209,29 +209,24 @@ def test_of_more_nics_than_gpus_each_gpu_has_as_many_as_the_others(monkeypatch: 
     assert gpus == dict.fromkeys(range(8), 2)
 
 
-def test_efa_without_srd_is_said_and_is_no_fault_of_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_efa_without_srd_is_said_and_is_no_fault_of_a_link(monkeypatch):
     efa = next(shape for shape in SHAPES if shape.name == "efa")
     with pytest.raises(CannotMeasure, match="the NICs are Amazon's EFA, and perftest on the node is built without SRD"):
         prepared(replace(efa, help_text=CUDA_HELP), "gpu1", monkeypatch)
 
 
-def test_an_ipv6_address_that_this_perftest_cannot_take_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ipv6_address_that_this_perftest_cannot_take_is_said(monkeypatch):
     shape = next(shape for shape in SHAPES if shape.name == "ipv6-only")
     with pytest.raises(CannotMeasure, match="perftest on the node has no --ipv6-addr, and must be reached by 2001:db8"):
         prepared(replace(shape, help_text=OLD_HELP), "gpu1", monkeypatch)
 
 
-def test_what_nccl_takes_for_its_own_choice_is_perftests_own_too() -> None:
+def test_what_nccl_takes_for_its_own_choice_is_perftests_own_too():
     node = Node("gpu1", expected={"nccl_env": {"NCCL_IB_GID_INDEX": -1, "NCCL_IB_TC": "41"}})
     assert (traffic_of(node).gid_index, traffic_of(node).tclass) == (None, 41)
 
 
 @pytest.mark.parametrize("value", ["high", 256, -1, True, "1.5", ""])
-def test_a_traffic_class_that_is_none_is_refused(value: object) -> None:
+def test_a_traffic_class_that_is_none_is_refused(value):
     with pytest.raises(UsageError, match="gpu1: nodegate_rdma_tclass must be a number from 0 to 255"):
         traffic_of(Node("gpu1", expected={"rdma_tclass": value}, origin="hosts.yaml:3"))
-
-
-def test_the_class_that_a_node_forces_is_read() -> None:
-    written = "mlx5_0/tc/1/traffic_class:Global tclass=106\nsomething else\nmlx5_1/tc/2/traffic_class:0\n"
-    assert parse_classes(written) == {("mlx5_0", 1): "Global tclass=106", ("mlx5_1", 2): "0"}

@@ -25,11 +25,11 @@ from nodegate.transport.session import Output
         not_begun(CannotMeasure("the run was ended", next_step="continue with --resume")),
     ],
 )
-def test_what_was_kept_comes_back_as_it_was(attempt: Attempt) -> None:
+def test_what_was_kept_comes_back_as_it_was(attempt):
     assert attempts_of(json.loads(json.dumps(document("x", [attempt])))) == (attempt,)
 
 
-def test_a_stream_keeps_its_beginning_and_its_end() -> None:
+def test_a_stream_keeps_its_beginning_and_its_end():
     raw = b"first line\n" + b"x" * (MAX_KEPT * 3) + b"\nlast line\n"
     session = SimpleNamespace(run=lambda _argv, **_limits: Output(raw, b"", 0, 1.0))
     ran = run(session, "loud", ["loud"], timeout_s=1.0)

@@ -5,10 +5,8 @@ import math
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pytest
 from fleet.machine import Machine, facts_of
@@ -23,29 +21,29 @@ from nodegate.measure.rdma import rails as rdma_rails
 from nodegate.measure.rdma import run as rdma
 from nodegate.measure.rdma.findings import Fault, blamed
 from nodegate.measure.rdma.perftest_runner import Program
-from nodegate.measure.rdma.result import BOTH_AT_ONCE, RdmaBandwidth, doubtful, parse
+from nodegate.measure.rdma.result import BOTH_AT_ONCE, doubtful, parse
 from nodegate.node import Node
 from nodegate.records.finding import Limit
-from nodegate.records.program_run import Attempt, ProgramRun, Role
+from nodegate.records.program_run import Attempt, Role
 
 WRITE, READ = "rdma.write_gbps", "rdma.read_gbps"
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Iterator[Callable[..., RdmaFleet]]:
+def made(tmp_path):
     with contextlib.ExitStack() as sessions:
         yield partial(RdmaFleet, tmp_path, sessions=sessions)
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(monkeypatch):
     """What hangs is ended sooner than on a real fabric; a loaded machine needs a few seconds to start Python."""
     monkeypatch.setattr(rdma_pair, "SETUP_S", 20.0)
     monkeypatch.setattr(perftest_runner, "SERVER_END_S", 1.0)
 
 
 @pytest.fixture
-def two_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def two_sockets(tmp_path, monkeypatch):
     """A tree of sysfs in which mlx5_1 is near this machine's last CPU, and nobody knows where mlx5_0 is."""
     files = {"class/infiniband/mlx5_0/device/numa_node": "-1", "devices/system/node/has_cpu": "0-1"}
     files |= {"class/infiniband/mlx5_1/device/numa_node": "1"}
@@ -57,18 +55,18 @@ def two_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NODEGATE_PROBE_ROOT", str(tmp_path / "tree"))
 
 
-def measured(fleet: RdmaFleet, pool: Crew | None = None) -> dict[str, RdmaBandwidth]:
+def measured(fleet, pool=None):
     runs = rdma.measure(fleet.targets(), pool or Crew())
     assert left_behind(fleet) == []
     return {name: parse([each]) for name, each in runs.items()}
 
 
-def left_behind(fleet: RdmaFleet) -> list[int]:
+def left_behind(fleet):
     tools = [str(fleet.folder / name / tool) for name in fleet.names for tool in ("ib_write_bw", "ib_read_bw")]
     return [pid for tool in tools for pid in running(tool)]
 
 
-def value(found: RdmaBandwidth, name: str, device: str = "mlx5_0") -> float:
+def value(found, name, device="mlx5_0"):
     (metric,) = [metric for metric in found.named(name) if metric.device == device]
     return metric.best
 
@@ -200,7 +198,7 @@ def test_at_delivery_every_node_is_measured_inside_and_in_both_directions_at_onc
     assert {run.notes.peer_best_way for node in found.values() for run in node.runs} == {None}
 
 
-def of_one_rail(ran: ProgramRun) -> Attempt:
+def of_one_rail(ran):
     return Attempt((ran,), rails=("mlx5_0",), partners=1)
 
 
@@ -335,20 +333,20 @@ def test_a_port_that_somebody_else_listens_on_is_not_taken_for_ours(made):
     assert "Couldn't listen to port" in client.cannot
 
 
-def of_a_row(numbers: str, stderr: str = "") -> Attempt:
+def of_a_row(numbers, stderr=""):
     head = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
     ran = link("ib_write_bw", "mlx5_0", "b", text=f"{head} 65536      1409           {numbers}\n", stderr=stderr)
     return of_one_rail(ran)
 
 
 @pytest.mark.parametrize("average", ["-5.13", "-0.000001", "0.00"])
-def test_an_average_that_no_rail_can_have_is_no_value_of_a_slow_rail(average: str) -> None:
+def test_an_average_that_no_rail_can_have_is_no_value_of_a_slow_rail(average):
     """A counter of perftest wraps in runs of hours, and its average is below zero."""
     (run,) = parse([of_a_row(f"0.00               {average}              -0.009786")]).runs
     assert (run.value, run.trouble and run.trouble.kind) == (None, "number")
 
 
-def test_a_row_of_zeros_names_perftests_failed_clock_and_is_looked_at_again() -> None:
+def test_a_row_of_zeros_names_perftests_failed_clock_and_is_looked_at_again():
     attempt = of_a_row("0.000000  0.000000  0.000000", "Correlation coefficient r^2: 0.89274 < 0.9\n")
     (run,) = parse([attempt]).runs
     assert run.trouble is not None

@@ -13,11 +13,11 @@ from nodegate.node_settings.table import KNOWN, PREFIX, NodeSettings
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "running.md"
 
 
-def settings(**expected: object) -> NodeSettings:
+def settings(**expected):
     return Node("gpu01", expected=expected, origin="hosts.yaml:3", origins={"rack": "group_vars/a.yaml:2"}).settings
 
 
-def test_every_variable_is_on_the_page_and_no_other() -> None:
+def test_every_variable_is_on_the_page_and_no_other():
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `nodegate_")]
     named = {name for row in rows for name in re.findall(r"`nodegate_(\w+)`", row.split("|")[1])}
     assert KNOWN - named == {"nics", "mig", "host_keys"}  # told in the text of their subjects
@@ -25,12 +25,12 @@ def test_every_variable_is_on_the_page_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(KNOWN))
-def test_a_slip_in_any_name_is_seen(name: str) -> None:
+def test_a_slip_in_any_name_is_seen(name):
     assert probably_meant(PREFIX + name) == ""
     assert probably_meant("nodgate_" + name) == PREFIX + name
 
 
-def test_what_is_not_set_is_empty() -> None:
+def test_what_is_not_set_is_empty():
     empty = settings()
     given = {name: getattr(empty, name) for name in NodeSettings.__slots__}
     assert {name: value for name, value in given.items() if value not in (None, "", (), {})} == {}
@@ -56,7 +56,7 @@ def test_what_is_not_set_is_empty() -> None:
         ("cublas", "none", "none"),
     ],
 )
-def test_values_are_read_with_their_type(name: str, given: object, read: object) -> None:
+def test_values_are_read_with_their_type(name, given, read):
     assert getattr(settings(**{name: given}), name) == read
 
 
@@ -81,18 +81,18 @@ def test_values_are_read_with_their_type(name: str, given: object, read: object)
         ("expect", {"driver": [["550"]]}, "nodegate_expect: must be a single value, a list of values, or a flat"),
     ],
 )
-def test_what_is_not_of_its_kind_is_refused_with_its_place(name: str, given: object, message: str) -> None:
+def test_what_is_not_of_its_kind_is_refused_with_its_place(name, given, message):
     with pytest.raises(UsageError) as refused:
         settings(**{name: given})
     assert str(refused.value).startswith(f"hosts.yaml:3: gpu01: {message}")
 
 
-def test_the_place_is_that_of_the_variable_where_it_is_known() -> None:
+def test_the_place_is_that_of_the_variable_where_it_is_known():
     with pytest.raises(UsageError, match=r"^group_vars/a\.yaml:2: gpu01: nodegate_rack must be a single value"):
         settings(rack=["r1"])
 
 
-def test_limits_of_their_own_name_win_over_those_by_key() -> None:
+def test_limits_of_their_own_name_win_over_those_by_key():
     found = settings(gpus=4, nics=["mlx5_0", "mlx5_1"], limits={"gpu.count": 8, "gpu.power_limit_w": 500})
     assert found.limit_values == {"gpu.count": 4, "gpu.power_limit_w": 500, "rdma.rails": 2}
     assert found.rail_devices == ("mlx5_0", "mlx5_1")

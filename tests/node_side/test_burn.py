@@ -6,14 +6,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
 from support import cuda
 from support.payload import nothing_is_left
 
-from lab.nvml.scenario import Scenario, healthy_h100
+from lab.nvml.scenario import healthy_h100
 from lab.processes import children_of, name_of, wait_until
 from nodegate.node_side.load import burn, load, place, sampler
 from nodegate.node_side.probe import system
@@ -25,11 +24,11 @@ THREE = {"bf16": 0.4, "fp32": 0.3, "fp64": 0.3}
 
 
 @pytest.fixture(scope="module")
-def healthy(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def healthy(tmp_path_factory):
     return cuda.burn(healthy_h100(2), tmp_path_factory.mktemp("healthy"), seconds=3.0, phases=[*THREE.items()])
 
 
-def test_healthy_gpus_compute_the_same_bits_as_fast_as_each_other(healthy: dict[str, Any]) -> None:
+def test_healthy_gpus_compute_the_same_bits_as_fast_as_each_other(healthy):
     assert (healthy["refused"], [gpu["error"] for gpu in healthy["gpus"]]) == ("", ["", ""])
     for number, dtype in enumerate(THREE):
         phases = [gpu["phases"][number] for gpu in healthy["gpus"]]
@@ -39,7 +38,7 @@ def test_healthy_gpus_compute_the_same_bits_as_fast_as_each_other(healthy: dict[
         assert phases[0]["tflops"] == pytest.approx(TFLOP / 0.05, rel=1e-3)
 
 
-def test_it_says_what_ran_where(healthy: dict[str, Any]) -> None:
+def test_it_says_what_ran_where(healthy):
     head = {"schema": "nodegate.burn/1", "driver": "550.163.01", "cuda_driver_version": 12040}
     head |= {"path": "ptx", "library": "", "library_refused": ""}
     assert {name: healthy[name] for name in head} == head
@@ -49,7 +48,7 @@ def test_it_says_what_ran_where(healthy: dict[str, Any]) -> None:
     assert gpu["memory_used_by_burn_bytes"] >= 0.8 * (8 << 20)
 
 
-def test_the_gpus_are_sampled_while_they_work(healthy: dict[str, Any]) -> None:
+def test_the_gpus_are_sampled_while_they_work(healthy):
     samples = healthy["gpus"][0]["samples"]
     assert samples["error"] == ""
     loaded = [window for window in samples["windows"] if window["start_s"] >= 0]
@@ -59,7 +58,7 @@ def test_the_gpus_are_sampled_while_they_work(healthy: dict[str, Any]) -> None:
     assert samples["violations_ns"] == {"thermal": 0, "board_limit": 0, "reliability": 0}
 
 
-def test_event_reasons_are_counted_bit_by_bit(tmp_path: Path) -> None:
+def test_event_reasons_are_counted_bit_by_bit(tmp_path):
     scenario = healthy_h100(1).set(0, "event_reasons", 0x84).missing("nvmlDeviceGetTotalEccErrors")
     samples = cuda.burn(scenario, tmp_path, seconds=3.0)["gpus"][0]["samples"]
     window = samples["windows"][-1]
@@ -69,7 +68,7 @@ def test_event_reasons_are_counted_bit_by_bit(tmp_path: Path) -> None:
     assert "ecc_corrected" not in window
 
 
-def test_each_fault_shows_on_its_own_gpu_with_its_place(tmp_path: Path) -> None:
+def test_each_fault_shows_on_its_own_gpu_with_its_place(tmp_path):
     faults = {1: ("cuda.flip", 12), 2: ("cuda.wrong", 1), 3: ("cuda.product_s", 0.1)}
     scenario = healthy_h100(4)
     for gpu, fault in faults.items():
@@ -99,12 +98,12 @@ NO_COMPILER = (
         ("compute_capability", "7.0", "no kernel: -1 bf16 needs compute capability 8.0, this GPU has 7.0"),
     ],
 )
-def test_gpus_that_cannot_start_say_why(planted: str, value: object, error: str, tmp_path: Path) -> None:
+def test_gpus_that_cannot_start_say_why(planted, value, error, tmp_path):
     gpus = cuda.burn(healthy_h100(2).set(None, planted, value), tmp_path)["gpus"]
     assert [(gpu["error"], gpu["phases"], gpu["started_s"]) for gpu in gpus] == [(error, [], None)] * 2
 
 
-def test_settings_of_a_login_that_would_change_the_burn_are_removed() -> None:
+def test_settings_of_a_login_that_would_change_the_burn_are_removed():
     foreign = (*place._FOREIGN, "CUBLAS_EMULATE_SINGLE_PRECISION", "CUBLASLT_LOG_LEVEL")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CU")}
     with mock.patch.dict(os.environ, {**kept, **dict.fromkeys(foreign, "1")}, clear=True):
@@ -113,7 +112,7 @@ def test_settings_of_a_login_that_would_change_the_burn_are_removed() -> None:
     assert own == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "GPU-1", "CUDA_CACHE_DISABLE": "1"}
 
 
-def test_gpus_that_cannot_be_loaded_say_why_and_the_others_burn(tmp_path: Path) -> None:
+def test_gpus_that_cannot_be_loaded_say_why_and_the_others_burn(tmp_path):
     scenario = healthy_h100(5).lose(0).set(1, "cuda.absent", 1).set(2, "cuda.crash.cuMemAlloc_v2", 1)
     scenario.set(3, "cuda.error.cuStreamSynchronize", 214).set(3, "cuda.after.cuStreamSynchronize", 10)
     gpus = cuda.burn(scenario, tmp_path, seconds=4.0)["gpus"]
@@ -129,7 +128,7 @@ def test_gpus_that_cannot_be_loaded_say_why_and_the_others_burn(tmp_path: Path) 
     assert gpus[4]["started_s"] < 60  # the start's own limit is 120 s
 
 
-def test_a_hang_is_named_by_its_call_and_costs_only_its_gpu(tmp_path: Path) -> None:
+def test_a_hang_is_named_by_its_call_and_costs_only_its_gpu(tmp_path):
     hangs = {1: ("cuStreamSynchronize", 5), 2: ("cuMemcpyDtoH_v2", 40)}
     scenario = healthy_h100(3)
     for gpu, (function, after) in hangs.items():
@@ -141,7 +140,7 @@ def test_a_hang_is_named_by_its_call_and_costs_only_its_gpu(tmp_path: Path) -> N
     assert gpus[0]["phases"][0]["iterations"] > 0
 
 
-def test_a_hang_at_the_start_is_given_the_time_of_the_start(tmp_path: Path) -> None:
+def test_a_hang_at_the_start_is_given_the_time_of_the_start(tmp_path):
     gpus = cuda.burn(healthy_h100(2).set(0, "cuda.hang.cuInit", 1), tmp_path, start_limit_s=20.0)["gpus"]
     assert gpus[0]["error"] == "no answer within 20 s, at cuInit"
     assert gpus[1]["phases"][0]["iterations"] > 0
@@ -161,19 +160,19 @@ UNREADABLE = "the processes that use it cannot be read (NVML 4: Insufficient Per
         (healthy_h100(0), "NVML does not list GPU"),
     ],
 )
-def test_gpus_that_must_not_be_touched_are_not(scenario: Scenario, refused: str, tmp_path: Path) -> None:
+def test_gpus_that_must_not_be_touched_are_not(scenario, refused, tmp_path):
     document = cuda.burn(scenario, tmp_path)
     assert document["refused"] == refused
     assert [gpu.get("phases", []) for gpu in document["gpus"]] == [[]] * len(document["gpus"])
     assert document["path"] == ""
 
 
-def test_a_gpu_that_is_lost_under_load_ends_its_samples_with_the_reason(tmp_path: Path) -> None:
+def test_a_gpu_that_is_lost_under_load_ends_its_samples_with_the_reason(tmp_path):
     scenario = healthy_h100(1).error("nvmlDeviceGetPowerUsage", 15, gpu=0)
     assert cuda.burn(scenario, tmp_path)["gpus"][0]["samples"]["error"] == "NVML 15: GPU is lost"
 
 
-def test_cublas_gives_the_same_product(tmp_path: Path, healthy: dict[str, Any]) -> None:
+def test_cublas_gives_the_same_product(tmp_path, healthy):
     document = cuda.burn(healthy_h100(1), tmp_path, path="auto", places=NAMED, phases=[*THREE.items()])
     assert (document["path"], document["library"], document["library_version"]) == ("cublas", BLAS, 120401)
     for number in range(len(THREE)):
@@ -182,9 +181,7 @@ def test_cublas_gives_the_same_product(tmp_path: Path, healthy: dict[str, Any]) 
 
 
 @pytest.mark.parametrize(("dtype", "capability"), [("fp8", "9.0"), ("fp4", "12.0")])
-def test_fp8_and_fp4_are_multiplied_by_cublaslt_and_their_results_are_checked(
-    dtype: str, capability: str, tmp_path: Path
-) -> None:
+def test_fp8_and_fp4_are_multiplied_by_cublaslt_and_their_results_are_checked(dtype, capability, tmp_path):
     scenario = healthy_h100(2).set(1, "cuda.flip", 12)
     for gpu in (0, 1):
         scenario = scenario.set(gpu, "compute_capability", capability)
@@ -213,8 +210,8 @@ ALL = {"bf16": 0.4, "fp8": 0.2, "fp4": 0.2, "fp64": 0.2}
     ],
 )
 def test_what_a_board_has_no_units_for_is_left_out_and_its_time_is_burned_in_bf16(
-    name: str, capability: tuple[int, int], own_kernels: bool, left_out: list[str]
-) -> None:
+    name, capability, own_kernels, left_out
+):
     plan = [load.Phase(dtype, share, 256) for dtype, share in ALL.items()]
     found, why = load.chosen(plan, capability, name, own_kernels)
     assert sorted(why) == left_out
@@ -226,7 +223,7 @@ def test_what_a_board_has_no_units_for_is_left_out_and_its_time_is_burned_in_bf1
     ("planted", "left_out"),
     [("cuda.error.cublasLtMatmulAlgoGetHeuristic", ["fp8", "fp4"]), ("cuda.error.fp4", ["fp4"])],
 )
-def test_what_a_library_has_no_algorithm_for_is_left_out(planted: str, left_out: list[str], tmp_path: Path) -> None:
+def test_what_a_library_has_no_algorithm_for_is_left_out(planted, left_out, tmp_path):
     scenario = healthy_h100(1).set(0, "compute_capability", "10.0").set(0, planted, 15)
     gpu = cuda.burn(scenario, tmp_path, path="auto", places=NAMED, phases=[*ALL.items()])["gpus"][0]
     why = "cublasLtMatmulAlgoGetHeuristic: 15 CUBLAS_STATUS_NOT_SUPPORTED"
@@ -234,7 +231,7 @@ def test_what_a_library_has_no_algorithm_for_is_left_out(planted: str, left_out:
     assert [each["dtype"] for each in gpu["phases"]] == [dtype for dtype in ALL if dtype not in left_out]
 
 
-def test_gpus_that_differ_with_cublas_are_burned_again_with_our_own_kernels(tmp_path: Path) -> None:
+def test_gpus_that_differ_with_cublas_are_burned_again_with_our_own_kernels(tmp_path):
     scenario = healthy_h100(3).set(1, "cuda.wrong.cublas", 1)
     document = cuda.burn(scenario, tmp_path, path="auto", places=NAMED, phases=[*THREE.items()])
     first = {gpu["phases"][0]["checksum"] for gpu in document["gpus"]}
@@ -247,35 +244,35 @@ def test_gpus_that_differ_with_cublas_are_burned_again_with_our_own_kernels(tmp_
         assert len({each["checksum"] for each in phases}) == 1
 
 
-def test_one_gpu_that_cannot_use_cublas_is_an_error_of_that_gpu(tmp_path: Path) -> None:
+def test_one_gpu_that_cannot_use_cublas_is_an_error_of_that_gpu(tmp_path):
     scenario = healthy_h100(2).set(1, "cuda.error.cublasCreate_v2", 1)
     gpus = cuda.burn(scenario, tmp_path, path="auto", places=NAMED)["gpus"]
     assert [gpu["error"] for gpu in gpus] == ["", "cublasCreate_v2: 1 CUBLAS_STATUS_NOT_INITIALIZED"]
 
 
-def test_the_matrix_is_smaller_where_the_memory_is_small(tmp_path: Path) -> None:
+def test_the_matrix_is_smaller_where_the_memory_is_small(tmp_path):
     phase = cuda.burn(healthy_h100(1), tmp_path, matrix=1024, phases=[["fp32", 1]])["gpus"][0]["phases"][0]
     assert (phase["matrix"], phase["reference_errors"]) == (512, 0)
 
 
-def test_nothing_is_left_when_the_program_is_killed(tmp_path: Path) -> None:
+def test_nothing_is_left_when_the_program_is_killed(tmp_path):
     scenario = healthy_h100(2).set(None, "cuda.hang.cuInit", 1).write(tmp_path / "scenario.conf")
     variables = cuda.environment(scenario)
     assert nothing_is_left(cuda.program(seconds=60.0, path="ptx"), variables, children=4)  # load and samples of each
 
 
-def windowed(start: float, reasons: int) -> dict[str, Any]:
+def windowed(start, reasons):
     bits = {"event_reasons": reasons, "reason_samples": {str(reasons): 5}}
     return {"start_s": start, "count": 5, "load": 5, **bits}
 
 
-def test_the_answer_of_a_long_burn_keeps_the_limit() -> None:
+def test_the_answer_of_a_long_burn_keeps_the_limit():
     chance = random.Random(1)  # noqa: S311 - numbers that hardly compress
     length = int(24 * 3600 / sampler.window_s(24 * 3600, 8)) + 1
     assert length * 8 <= sampler.MOST_IN_ALL
     names = [name for name in sampler.QUANTITIES if name != "event_reasons"]
 
-    def window(number: int) -> dict[str, Any]:
+    def window(number):
         spread = {name: sorted(chance.randint(0, 9999) / 10 for _ in range(3)) for name in names}
         return windowed(723.0 * number, 4) | spread
 
@@ -289,8 +286,8 @@ def test_the_answer_of_a_long_burn_keeps_the_limit() -> None:
     assert sum(each["reason_samples"]["4"] for each in windows) == 5 * length
 
 
-def test_merged_windows_keep_the_extremes_and_never_mix_idle_and_load() -> None:
-    def window(start: float, clocks: list[float], reasons: int) -> dict[str, Any]:
+def test_merged_windows_keep_the_extremes_and_never_mix_idle_and_load():
+    def window(start, clocks, reasons):
         return windowed(start, reasons) | {"load": 0, "sm_clock_mhz": clocks}
 
     idle, first = window(-3.0, [210, 210, 210], 1), window(0.0, [500, 1900, 1980], 8)
@@ -311,20 +308,18 @@ STOP_MPS = "stop MPS (echo quit | nvidia-cuda-mps-control)"
         ("compute", "nvidia-cuda-mps-server", f"GPU 0 is shared by an MPS server (process 4242): {STOP_MPS}"),
     ],
 )
-def test_the_daemons_of_a_node_are_at_home_and_a_client_of_mps_is_not(
-    kind: str, name: str, refused: str, tmp_path: Path
-) -> None:
+def test_the_daemons_of_a_node_are_at_home_and_a_client_of_mps_is_not(kind, name, refused, tmp_path):
     scenario = healthy_h100(1).set(0, f"processes.{kind}", "4242:1000").system("process.4242", name)
     assert cuda.burn(scenario, tmp_path, phases=[["fp32", 1]])["refused"] == refused
 
 
-def test_a_control_daemon_of_mps_is_asked_to_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_control_daemon_of_mps_is_asked_to_be_stopped(monkeypatch):
     monkeypatch.setattr(system, "mps_daemons", lambda: [77])
     idle = {"index": 0, "error": "", "mig_mode": [0, 0], "processes": [], "memory_used_bytes": 0}
     assert burn.refusal([dict(idle, memory_total_bytes=1)]) == f"MPS runs on this node (process 77): {STOP_MPS}"
 
 
-def test_mps_is_seen_by_its_name(tmp_path: Path) -> None:
+def test_mps_is_seen_by_its_name(tmp_path):
     daemon = tmp_path / "nvidia-cuda-mps-control"
     daemon.symlink_to(shutil.which("sleep") or "")
     with subprocess.Popen([daemon, "60"]) as running:
@@ -333,7 +328,7 @@ def test_mps_is_seen_by_its_name(tmp_path: Path) -> None:
     assert running.pid not in system.mps_daemons()
 
 
-def test_gpus_in_exclusive_process_mode_burn(tmp_path: Path) -> None:
+def test_gpus_in_exclusive_process_mode_burn(tmp_path):
     """The stand-in refuses a second process with a context, as a driver does in that mode."""
     scenario = healthy_h100(2).set(None, "compute_mode", 3)
     assert [gpu["error"] for gpu in cuda.burn(scenario, tmp_path)["gpus"]] == ["", ""]
@@ -343,7 +338,7 @@ def test_gpus_in_exclusive_process_mode_burn(tmp_path: Path) -> None:
     assert [gpu["error"] for gpu in second] == ["", "cuDevicePrimaryCtxRetain: 46 CUDA_ERROR_DEVICE_UNAVAILABLE"]
 
 
-def test_every_gpu_is_held_open_until_the_end(tmp_path: Path) -> None:
+def test_every_gpu_is_held_open_until_the_end(tmp_path):
     (tmp_path / "dev").mkdir()
     for name in ("nvidia0", "nvidia1", "nvidiactl"):
         (tmp_path / "dev" / name).touch()
@@ -357,6 +352,6 @@ def test_every_gpu_is_held_open_until_the_end(tmp_path: Path) -> None:
     assert wait_until(lambda: not any(name_of(pid) for pid in held))
 
 
-def open_below(folder: Path, parent: int) -> list[str]:
+def open_below(folder, parent):
     links = [each for pid in children_of(parent) for each in Path(f"/proc/{pid}/fd").glob("*")]
     return sorted(each.resolve().name for each in links if each.resolve().is_relative_to(folder))

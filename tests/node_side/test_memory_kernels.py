@@ -1,8 +1,6 @@
 """Our kernels for memory: NVIDIA's assembler takes them without spills, and what they say does what it should."""
 
 import re
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,9 +19,7 @@ REGISTERS = 40  # with 40, six blocks of 256 threads are on a multiprocessor: 15
 
 @pytest.mark.skipif(not ptxas(), reason="no ptxas here (package nvidia-cuda-nvcc-cu12)")
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_the_assembler_takes_every_kernel_without_spills_and_with_few_registers(
-    architecture: str, tmp_path: Path
-) -> None:
+def test_the_assembler_takes_every_kernel_without_spills_and_with_few_registers(architecture, tmp_path):
     said = assembled(TEXT, architecture, tmp_path)
     assert set(re.findall(r"(\d+) bytes spill", said)) == {"0"}
     assert max(map(int, re.findall(r"Used (\d+) registers", said))) <= REGISTERS
@@ -32,7 +28,7 @@ def test_the_assembler_takes_every_kernel_without_spills_and_with_few_registers(
 TILES, BLOCKS = 5, 2
 
 
-def tiles(name: str, count: int) -> tuple[Any, int]:
+def tiles(name, count):
     """So many operands of five tiles, then room for sums; run by two blocks. Returns all words, and those of each."""
     size = TILES * kernels.TILE
     memory = bytearray(count * size + 4 * BLOCKS * kernels.THREADS)
@@ -45,12 +41,12 @@ def tiles(name: str, count: int) -> tuple[Any, int]:
     return words, size // 4
 
 
-def test_read_reads_every_word_once() -> None:
+def test_read_reads_every_word_once():
     words, size = tiles(kernels.READ, 1)
     assert words[size:].sum(dtype=np.uint32) == words[:size].sum(dtype=np.uint32)
 
 
-def test_read_adds_to_the_sums_that_are_there() -> None:
+def test_read_adds_to_the_sums_that_are_there():
     memory = bytearray(kernels.TILE + 4 * kernels.THREADS)
     words = np.frombuffer(memory, np.uint32)
     words[: kernels.TILE // 4] = 1
@@ -59,12 +55,12 @@ def test_read_adds_to_the_sums_that_are_there() -> None:
     assert set(words[kernels.TILE // 4 :]) == {3 * kernels.TILE // 4 // kernels.THREADS}
 
 
-def test_copy_copies_every_word() -> None:
+def test_copy_copies_every_word():
     words, size = tiles(kernels.COPY, 2)
     assert (words[:size] == words[size : 2 * size]).all()
 
 
-def test_triad_adds_three_times_the_second_to_the_first() -> None:
+def test_triad_adds_three_times_the_second_to_the_first():
     words, size = tiles(kernels.TRIAD, 3)
     first, second, result = (words[each * size :][:size] for each in range(3))
     assert (result == first + np.uint32(3) * second).all()
@@ -75,7 +71,7 @@ ROOM = 4 * 4 * QUADS
 FOUND, SUMS = ROOM, ROOM + kernels.FOUND_BYTES
 
 
-def word(rule: str, number: int, key: int, other: int) -> int:
+def word(rule, number, key, other):
     """The word of this number by a rule.
 
     HASH: a hash of its number and `key`. WALK: one bit, which moves on with each word. ADDRESS: even words hold the
@@ -93,11 +89,11 @@ def word(rule: str, number: int, key: int, other: int) -> int:
     return hashed ^ other
 
 
-def expected(rule: str, first: int, key: int, other: int) -> Any:
+def expected(rule, first, key, other):
     return np.array([word(rule, first + each, key, other) for each in range(4 * QUADS)], np.uint32)
 
 
-def launch(kernel: str, memory: bytearray, first: int, key: int, other: int) -> None:
+def launch(kernel, memory, first, key, other):
     more = [FOUND, SUMS] if "check" in kernel else []
     with np.errstate(over="ignore"):
         for block in range(BLOCKS):
@@ -105,14 +101,14 @@ def launch(kernel: str, memory: bytearray, first: int, key: int, other: int) -> 
             Machine(TEXT, memory).launch(kernel, (block, 0), (BLOCKS, 1), params)
 
 
-def room() -> bytearray:
+def room():
     return bytearray(SUMS + 4 * BLOCKS * kernels.THREADS)
 
 
 @pytest.mark.parametrize("first", [0, (1 << 30) - 8, HIGH + 4096])
 @pytest.mark.parametrize(("rule", "key"), [(kernels.HASH, SEED), (kernels.WALK, 30), (kernels.ADDRESS, 0)])
 @pytest.mark.parametrize("other", [0, FLIP])
-def test_what_is_written_is_the_pattern_and_a_check_finds_it_right(rule: str, key: int, other: int, first: int) -> None:
+def test_what_is_written_is_the_pattern_and_a_check_finds_it_right(rule, key, other, first):
     memory = room()
     launch(kernels.name("write", rule), memory, first, key, other)
     words = np.frombuffer(memory, np.uint32)
@@ -122,7 +118,7 @@ def test_what_is_written_is_the_pattern_and_a_check_finds_it_right(rule: str, ke
     assert words[SUMS // 4 :].sum(dtype=np.uint32) == words[: 4 * QUADS].sum(dtype=np.uint32)
 
 
-def test_a_check_of_what_triad_made() -> None:
+def test_a_check_of_what_triad_made():
     memory = room()
     words = np.frombuffer(memory, np.uint32)
     words[: 4 * QUADS] = expected(kernels.TRIAD, HIGH, SEED, OTHER)
@@ -130,7 +126,7 @@ def test_a_check_of_what_triad_made() -> None:
     assert words[FOUND // 4] == 0
 
 
-def test_wrong_words_are_counted_and_kept_with_number_and_both_values() -> None:
+def test_wrong_words_are_counted_and_kept_with_number_and_both_values():
     memory = room()
     launch(kernels.name("write", kernels.ADDRESS), memory, HIGH, 0, 0)
     words = np.frombuffer(memory, np.uint32)
@@ -145,7 +141,7 @@ def test_wrong_words_are_counted_and_kept_with_number_and_both_values() -> None:
     }
 
 
-def test_no_more_is_kept_than_there_is_room_for() -> None:
+def test_no_more_is_kept_than_there_is_room_for():
     memory = room()
     launch(kernels.name("check", kernels.ADDRESS), memory, 0, 0, FLIP)
     words = np.frombuffer(memory, np.uint32)

@@ -3,21 +3,18 @@
 import os
 import select
 import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from nodegate.node_side.probe import child, children, commands, reading
-from nodegate.node_side.probe.children import Outcome
 
 LIMIT_S = 0.3
 
 
-def runs(seconds: float) -> Callable[[], object]:
+def runs(seconds):
     """As on busy processors: the child could go on at every moment, and is late."""
 
-    def run() -> object:
+    def run():
         child.note("statvfs /data")
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -27,8 +24,8 @@ def runs(seconds: float) -> Callable[[], object]:
     return run
 
 
-def begins_late(seconds: float) -> Callable[[], object]:
-    def run() -> object:
+def begins_late(seconds):
+    def run():
         time.sleep(seconds)
         child.note("statvfs /data")
         return "sound"
@@ -36,18 +33,18 @@ def begins_late(seconds: float) -> Callable[[], object]:
     return run
 
 
-def is_blocked() -> object:
+def is_blocked():
     child.note("statvfs /data")
     os.read(os.pipe()[0], 1)
     return "sound"
 
 
-def outcome(task: Callable[[], object], patience_s: float) -> Outcome:
+def outcome(task, patience_s):
     return children.run({"": child.Task(task, LIMIT_S, patience_s=patience_s)})[""]
 
 
 @pytest.mark.parametrize("task", [runs(3 * LIMIT_S), begins_late(3 * LIMIT_S)], ids=["runs", "begins late"])
-def test_what_only_waits_for_a_processor_is_given_time(task: Callable[[], object]) -> None:
+def test_what_only_waits_for_a_processor_is_given_time(task):
     assert outcome(task, 20.0).value == "sound"
 
 
@@ -60,9 +57,7 @@ def test_what_only_waits_for_a_processor_is_given_time(task: Callable[[], object
     ],
     ids=["blocked", "no more patience", "no patience"],
 )
-def test_what_is_late_is_said_with_its_reason(
-    task: Callable[[], object], patience_s: float, why: str, detail: str
-) -> None:
+def test_what_is_late_is_said_with_its_reason(task, patience_s, why, detail):
     found = outcome(task, patience_s)
     assert found.unknown is not None
     assert found.unknown["why"] == why
@@ -70,17 +65,17 @@ def test_what_is_late_is_said_with_its_reason(
     assert found.duration_s < 10
 
 
-def test_patience_ends_with_the_time_for_all() -> None:
+def test_patience_ends_with_the_time_for_all():
     started = time.monotonic()
     found = children.run({"": child.Task(runs(60.0), LIMIT_S, patience_s=50.0)}, budget_s=2 * LIMIT_S)[""]
     assert found.unknown is not None
     assert time.monotonic() - started < 20
 
 
-def test_what_a_program_writes_just_before_its_end_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_program_writes_just_before_its_end_is_read(monkeypatch):
     look = select.select
 
-    def look_and_be_held_up(readable: list[int], *_: object) -> tuple[list[Any], list[Any], list[Any]]:
+    def look_and_be_held_up(readable, *_):
         """On a busy node: nothing there yet, and before we go on it has written all and ended."""
         found = look(readable, [], [], 0.0)
         if not found[0]:
@@ -92,7 +87,7 @@ def test_what_a_program_writes_just_before_its_end_is_read(monkeypatch: pytest.M
     assert commands.run(["sh", "-c", "sleep 0.1; echo said"], limit_s=60.0) == commands.Output(0, "said\n", "")
 
 
-def test_what_a_program_leaves_behind_is_not_waited_for() -> None:
+def test_what_a_program_leaves_behind_is_not_waited_for():
     found = commands.run(["sh", "-c", "sleep 60 & echo said"], limit_s=30.0)
     assert found == commands.Output(0, "said\n", "")
 
@@ -105,9 +100,7 @@ def test_what_a_program_leaves_behind_is_not_waited_for() -> None:
         (["sleep", "60"], 0.5, 0.5),
     ],
 )
-def test_a_program_has_its_limit_and_twice_that_where_it_could_go_on(
-    argv: list[str], limit_s: float, late_s: float
-) -> None:
+def test_a_program_has_its_limit_and_twice_that_where_it_could_go_on(argv, limit_s, late_s):
     started = time.monotonic()
     with pytest.raises(reading.CannotRead) as said:
         commands.run(argv, limit_s=limit_s)

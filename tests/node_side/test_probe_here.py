@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support import bare
-from support.payload import Ran, run_probe
+from support.payload import run_probe
 
 from lab.processes import MARK, marked, wait_until
 from nodegate.probe.host import numbers_in
@@ -19,23 +19,23 @@ CONTRACT = Path(__file__).parent.parent.parent / "docs" / "reference" / "probe-d
 
 
 @pytest.fixture(scope="module")
-def ran() -> Ran:
+def ran():
     return run_probe()
 
 
-def test_every_documented_section_is_there(ran: Ran) -> None:
+def test_every_documented_section_is_there(ran):
     assert set(ran.document["sections"]) | {"nvidia_smi"} == set(
         re.findall(r"^### `(\w+)`$", CONTRACT.read_text(), re.MULTILINE)
     )
 
 
-def test_every_section_has_data_or_a_known_reason(ran: Ran) -> None:
+def test_every_section_has_data_or_a_known_reason(ran):
     for name, section in ran.document["sections"].items():
         assert section["duration_s"] >= 0
         assert "data" in section or Why(section["why"]), name
 
 
-def test_the_head_says_who_read_it_when_and_how_long_it_took(ran: Ran) -> None:
+def test_the_head_says_who_read_it_when_and_how_long_it_took(ran):
     head = ran.document
     assert head["schema"] == "nodegate.probe/1"
     assert head["uid"] == os.getuid()
@@ -43,7 +43,7 @@ def test_the_head_says_who_read_it_when_and_how_long_it_took(ran: Ran) -> None:
     assert 0 < head["duration_s"] < 30
 
 
-def test_system_is_this_machine(ran: Ran) -> None:
+def test_system_is_this_machine(ran):
     system, usage = ran.data("system"), os.statvfs("/")
     assert system["kernel_release"] == platform.release()
     assert system["cpu_count"] == os.sysconf("SC_NPROCESSORS_ONLN")
@@ -60,7 +60,7 @@ def test_system_is_this_machine(ran: Ran) -> None:
     assert len(cpus) == os.sysconf("SC_NPROCESSORS_ONLN")
 
 
-def test_without_nvidia_everything_of_it_is_missing_and_nothing_is_invented(tmp_path: Path) -> None:
+def test_without_nvidia_everything_of_it_is_missing_and_nothing_is_invented(tmp_path):
     variables = {"LD_LIBRARY_PATH": str(bare.libraries(tmp_path / "libraries"))}
     ran = run_probe(sections=["nvml", "driver"], root=tmp_path / "without-nvidia", environment=variables)
     assert ran.section("nvml")["why"] == "missing"
@@ -70,11 +70,11 @@ def test_without_nvidia_everything_of_it_is_missing_and_nothing_is_invented(tmp_
     assert (driver["gpus"], driver["devices"]) == ({}, {})
 
 
-def test_only_the_named_sections_are_read() -> None:
+def test_only_the_named_sections_are_read():
     assert set(run_probe(sections=["pci", "clock"]).document["sections"]) == {"pci", "clock"}
 
 
-def test_a_daemon_that_a_login_script_starts_is_ended_too(tmp_path: Path) -> None:
+def test_a_daemon_that_a_login_script_starts_is_ended_too(tmp_path):
     from lab.nodes.tree import NodeTree
 
     mark = uuid.uuid4().hex
@@ -88,7 +88,7 @@ def test_a_daemon_that_a_login_script_starts_is_ended_too(tmp_path: Path) -> Non
     assert wait_until(lambda: not marked(mark))
 
 
-def test_what_the_inventory_requires_is_looked_for(tmp_path: Path) -> None:
+def test_what_the_inventory_requires_is_looked_for(tmp_path):
     shell = tmp_path / "own-compiler"
     shell.write_text("#!/bin/sh\n")
     shell.chmod(0o755)
@@ -99,7 +99,7 @@ def test_what_the_inventory_requires_is_looked_for(tmp_path: Path) -> None:
     assert "docker" in tools
 
 
-def test_disks_are_those_that_are_built_in(tmp_path: Path) -> None:
+def test_disks_are_those_that_are_built_in(tmp_path):
     disks = {"nvme0n1": ("7501476528", "0"), "sr0": ("2048", "1"), "nvme1n1": ("0", "0"), "loop0": ("8", "")}
     for name, (sectors, removable) in disks.items():
         folder = tmp_path / "sys/block" / name

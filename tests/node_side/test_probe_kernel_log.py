@@ -1,12 +1,9 @@
 """The kernel log section: which source is used, what is kept, and that no readable log is never a clean log."""
 
 import time
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
-from support.payload import Ran, run_probe
+from support.payload import run_probe
 
 from lab.nodes.tree import NodeTree
 from nodegate.node_side.probe import kernel_log
@@ -52,29 +49,21 @@ DULL = (
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> NodeTree:
+def tree(tmp_path):
     tree = NodeTree(tmp_path)
     tree.file("/proc/sys/kernel/random/boot_id", "60a9032e-d869-4b77-9dcc-f96d5b0df3ac\n")
     return tree
 
 
-def read(tree: NodeTree, **options: Any) -> Ran:
+def read(tree, **options):
     return run_probe(sections=["kernel_log"], root=tree.root, **options)
 
 
-def log_of(tree: NodeTree, **options: Any) -> dict[str, Any]:
+def log_of(tree, **options):
     return dict(read(tree, **options).data("kernel_log"))
 
 
-def journal(
-    tree: NodeTree,
-    lines: list[str],
-    *,
-    errors: Sequence[str] = (),
-    warnings: Sequence[str] = (),
-    before: str = "",
-    after: str = "",
-) -> None:
+def journal(tree, lines, *, errors=(), warnings=(), before="", after=""):
     """A journalctl that holds these lines, oldest first, and answers the questions that the probe asks."""
     for name, some in (("/lines", lines), ("/errors", errors), ("/warnings", warnings)):
         tree.file(name, "\n".join(some) + "\n" if some else "")
@@ -89,16 +78,16 @@ def journal(
 
 
 @pytest.mark.parametrize("line", INTERESTING)
-def test_lines_that_speak_of_trouble_are_kept(line: str) -> None:
+def test_lines_that_speak_of_trouble_are_kept(line):
     assert kind_of(line)
 
 
 @pytest.mark.parametrize("line", DULL)
-def test_lines_of_an_ordinary_boot_are_not(line: str) -> None:
+def test_lines_of_an_ordinary_boot_are_not(line):
     assert not kind_of(line)
 
 
-def test_the_journal_comes_first_and_gives_its_lines_oldest_first(tree: NodeTree) -> None:
+def test_the_journal_comes_first_and_gives_its_lines_oldest_first(tree):
     stamps = [f"2025-11-2{day}T08:15:00.250000+0100 node7 kernel: " for day in (0, 1)]
     journal(tree, [stamps[0] + "booted", stamps[0] + "mlx5_core: Link down", stamps[1] + XID])
     tree.file("/dev/kmsg", f"4,1,5,-;{XID}\n")
@@ -109,9 +98,7 @@ def test_the_journal_comes_first_and_gives_its_lines_oldest_first(tree: NodeTree
 
 
 @pytest.mark.parametrize("between", ["-- Boot 60a9032ed8694b779dccf96d5b0df3ac --", "-- Reboot --", None])
-def test_the_journal_says_which_lines_are_of_this_boot_whatever_their_stamps_say(
-    tree: NodeTree, between: str | None
-) -> None:
+def test_the_journal_says_which_lines_are_of_this_boot_whatever_their_stamps_say(tree, between):
     earlier, slow_clock, now = (f"2025-11-{day}T08:15:00.000000+0000 node7 kernel: {XID}" for day in (21, 18, 22))
     journal(tree, [earlier, *([between] if between else []), slow_clock, now])
     log = log_of(tree)
@@ -125,7 +112,7 @@ def test_the_journal_says_which_lines_are_of_this_boot_whatever_their_stamps_say
         ('case "$*" in *"-n 1"*) echo "2025-11-21T08:15:00+0000 node7 kernel: emptied";; esac', "no kernel message"),
     ],
 )
-def test_a_journal_without_this_boot_is_passed_over(tree: NodeTree, journalctl: str, detail: str) -> None:
+def test_a_journal_without_this_boot_is_passed_over(tree, journalctl, detail):
     tree.program("/usr/bin/journalctl", f"{journalctl}\n")
     tree.file("/dev/kmsg", f"6,1,5000000,-;{XID}\n SUBSYSTEM=pci\n6,2,6000000,-;usb 1-1: new device\n")
     log = log_of(tree)
@@ -136,13 +123,13 @@ def test_a_journal_without_this_boot_is_passed_over(tree: NodeTree, journalctl: 
     assert detail in log["tried"][0]["detail"]
 
 
-def test_a_journal_that_hides_the_system_from_this_login_is_denied(tree: NodeTree) -> None:
+def test_a_journal_that_hides_the_system_from_this_login_is_denied(tree):
     hint = "Hint: You are currently not seeing messages from other users and the system."
     tree.program("/usr/bin/journalctl", f"echo '{hint}' >&2; echo '-- No entries --'\n")
     assert read(tree).section("kernel_log")["why"] == "denied"
 
 
-def test_a_journal_that_is_longer_than_its_time_keeps_the_newest_and_says_how_far_it_got(tree: NodeTree) -> None:
+def test_a_journal_that_is_longer_than_its_time_keeps_the_newest_and_says_how_far_it_got(tree):
     lines = [f"2025-11-21T08:{minute:02d}:00.000000+0000 node7 kernel: {XID}" for minute in range(10)]
     journal(tree, lines, after='case "$*" in *" -r"*) exec /bin/sleep 60;; esac')
     log = log_of(tree, limits_s={"kernel_log": 5.0})
@@ -150,7 +137,7 @@ def test_a_journal_that_is_longer_than_its_time_keeps_the_newest_and_says_how_fa
     assert log["since_epoch_s"] == pytest.approx(1763712000.0)
 
 
-def test_a_message_of_two_lines_hides_not_how_far_the_journal_reaches(tree: NodeTree) -> None:
+def test_a_message_of_two_lines_hides_not_how_far_the_journal_reaches(tree):
     stamps = [f"2025-11-21T08:{minute:02d}:00.000000+0000 node7 kernel: " for minute in (0, 1)]
     journal(tree, [" " * len(stamps[0]) + "second line", stamps[0] + "first line", stamps[1] + XID])  # read backwards
     log = log_of(tree)
@@ -158,7 +145,7 @@ def test_a_message_of_two_lines_hides_not_how_far_the_journal_reaches(tree: Node
     assert log["since_epoch_s"] == pytest.approx(1763712000.0)
 
 
-def test_only_the_newest_lines_stay_within_the_limits(tree: NodeTree) -> None:
+def test_only_the_newest_lines_stay_within_the_limits(tree):
     lines = [f"2025-11-21T08:00:00.000000+0000 node7 kernel: NVRM: line {number}" for number in range(2500)]
     journal(tree, lines)
     log = log_of(tree)
@@ -169,7 +156,7 @@ def test_only_the_newest_lines_stay_within_the_limits(tree: NodeTree) -> None:
 
 
 @pytest.mark.parametrize("newest_first", [True, False])
-def test_one_kind_of_lines_takes_no_room_from_another(newest_first: bool) -> None:
+def test_one_kind_of_lines_takes_no_room_from_another(newest_first):
     """The first fault of each GPU and code stays, however many lines come after it, and the order is kept."""
     others = [XID.replace("79, pid=1234", f"13, pid={number}") for number in range(3000)]
     lines = [f"[{number:5d}.0] {line}" for number, line in enumerate([XID, *others, *["mlx5: Link up"] * 3000])]
@@ -184,7 +171,7 @@ def test_one_kind_of_lines_takes_no_room_from_another(newest_first: bool) -> Non
     assert kept.lost()[0].newest == lines[-801]
 
 
-def test_more_kinds_of_xids_than_fit_are_counted() -> None:
+def test_more_kinds_of_xids_than_fit_are_counted():
     kept = Kept(newest_first=True)
     for number in range(300):
         kept.offer(XID.replace("0000:9b", f"{number:04x}:9b"))
@@ -192,7 +179,7 @@ def test_more_kinds_of_xids_than_fit_are_counted() -> None:
     assert "008" in kept.lost()[0].newest
 
 
-def test_what_the_journal_missed_in_this_boot_is_counted(tree: NodeTree) -> None:
+def test_what_the_journal_missed_in_this_boot_is_counted(tree):
     own = "2025-11-21T08:15:00.000000+0000 node7 systemd-journald[412]: Missed {} kernel messages"
     line = f"2025-11-21T08:15:00.000000+0000 node7 kernel: {XID}"
     journal(tree, [line, own.format(7), "-- Boot 60a9032ed8694b779dccf96d5b0df3ac --", own.format(23), line])
@@ -200,10 +187,10 @@ def test_what_the_journal_missed_in_this_boot_is_counted(tree: NodeTree) -> None
     assert (log["missed"], log["lines"], log["of_this_boot"]) == (23, [line, line], 1)
 
 
-def test_what_was_overwritten_in_the_ring_while_it_was_read_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_overwritten_in_the_ring_while_it_was_read_is_counted(monkeypatch):
     answers: list[bytes | OSError] = [b"4,1,5,-;mlx5\n", BrokenPipeError(), b"4,9,9,-;mlx5\n", BlockingIOError()]
 
-    def read(fd: int, size: int) -> bytes:
+    def read(fd, size):
         answer = answers.pop(0)
         if isinstance(answer, OSError):
             raise answer
@@ -215,7 +202,7 @@ def test_what_was_overwritten_in_the_ring_while_it_was_read_is_counted(monkeypat
     assert kept.missed == 1
 
 
-def test_the_ring_buffer_is_bounded_and_escaped_bytes_cannot_forge_a_line(tree: NodeTree) -> None:
+def test_the_ring_buffer_is_bounded_and_escaped_bytes_cannot_forge_a_line(tree):
     forged = "6,1000,1000000000,-;NVRM: name=a\\x0aNVRM: Xid\\x1b[31m\n"
     tree.file("/dev/kmsg", "".join(f"6,{n},{n}000000,-;NVRM: {n} {'x' * 1500}\n" for n in range(1000)) + forged)
     log = log_of(tree)
@@ -230,7 +217,7 @@ UNKNOWN = "acme_fpga 0000:81:00.0: watchdog expired, engine 3"
 PREFIX = "2025-11-21T08:{:02d}:00.000000+0000 node7 kernel: "
 
 
-def test_a_warning_of_an_unknown_driver_arrives_from_the_journal_with_its_level(tree: NodeTree) -> None:
+def test_a_warning_of_an_unknown_driver_arrives_from_the_journal_with_its_level(tree):
     lines = [PREFIX.format(0) + "usb 1-1: new device", PREFIX.format(1) + UNKNOWN, PREFIX.format(2) + "acme: gone"]
     journal(tree, lines, errors=lines[2:], warnings=lines[1:2])
     log = log_of(tree)
@@ -238,7 +225,7 @@ def test_a_warning_of_an_unknown_driver_arrives_from_the_journal_with_its_level(
     assert (log["levels"], log["dropped"]) == (True, 0)
 
 
-def test_a_journal_that_does_not_tell_levels_in_time_says_so(tree: NodeTree) -> None:
+def test_a_journal_that_does_not_tell_levels_in_time_says_so(tree):
     lines = [PREFIX.format(0) + XID, PREFIX.format(1) + UNKNOWN]
     journal(tree, lines, before='case "$*" in *" -p "*) echo "unknown option" >&2; exit 1;; esac')
     log = log_of(tree)
@@ -246,14 +233,14 @@ def test_a_journal_that_does_not_tell_levels_in_time_says_so(tree: NodeTree) -> 
 
 
 @pytest.mark.parametrize(("priority", "sent"), [(4, True), (28, True), (5, False), (30, False)])
-def test_a_warning_of_an_unknown_driver_arrives_from_the_ring(tree: NodeTree, priority: int, sent: bool) -> None:
+def test_a_warning_of_an_unknown_driver_arrives_from_the_ring(tree, priority, sent):
     tree.file("/dev/kmsg", f"6,1,1,-;booted\n{priority},2,5000000,-;{UNKNOWN}\n")
     log = log_of(tree)
     assert log["lines"] == ([f"<{priority & 7}>[    5.000000] {UNKNOWN}"] if sent else [])
     assert log["levels"] is True
 
 
-def test_dmesg_gives_the_levels_if_it_can(tree: NodeTree) -> None:
+def test_dmesg_gives_the_levels_if_it_can(tree):
     tree.program("/usr/bin/dmesg", f'[ "$1" = -r ] && echo "<6>[    1.0] boot" && echo "<4>[    5.0] {UNKNOWN}"')
     log = log_of(tree)
     assert (log["source"], log["lines"], log["levels"]) == ("dmesg", [f"<4>[    5.0] {UNKNOWN}"], True)
@@ -263,7 +250,7 @@ def test_dmesg_gives_the_levels_if_it_can(tree: NodeTree) -> None:
 
 
 @pytest.mark.parametrize("newest_first", [True, False])
-def test_a_firewall_that_logs_every_packet_hides_no_warning_of_a_driver(newest_first: bool) -> None:
+def test_a_firewall_that_logs_every_packet_hides_no_warning_of_a_driver(newest_first):
     noise = ("[UFW BLOCK] IN=eth0 OUT= MAC=02:00", "ACPI Exception: AE_NOT_EXIST, Evaluating _PMM", "audit: rate limit")
     lines = [f"[{number:5d}.0] {noise[number % 3]}" for number in range(6000)]
     lines[3] = f"[    3.0] {UNKNOWN}"
@@ -276,7 +263,7 @@ def test_a_firewall_that_logs_every_packet_hides_no_warning_of_a_driver(newest_f
     assert {lost.newest for lost in kept.lost()} == {"<4>" + lines[-3 * 40 - 1], "<4>" + lines[-3 * 40 - 3]}
 
 
-def test_however_many_writers_warn_the_lines_stay_bounded_and_the_rest_is_counted() -> None:
+def test_however_many_writers_warn_the_lines_stay_bounded_and_the_rest_is_counted():
     kept = Kept(newest_first=True)
     for number in range(5000):
         kept.offer(f"[{number:5d}.0] driver_{'x' * (number % 500)} says {'y' * 400}", 4)
@@ -286,7 +273,7 @@ def test_however_many_writers_warn_the_lines_stay_bounded_and_the_rest_is_counte
 
 
 @pytest.mark.parametrize("file", ["/var/log/kern.log", "/var/log/messages"])
-def test_dmesg_and_then_files_are_the_last_resort(tree: NodeTree, file: str) -> None:
+def test_dmesg_and_then_files_are_the_last_resort(tree, file):
     tree.program("/usr/bin/dmesg", "echo 'dmesg: read kernel buffer failed: Operation not permitted' >&2; exit 1\n")
     written_s = time.time() - 86400
     classic = time.strftime("%b %e %H:%M:%S", time.localtime(written_s))
@@ -311,21 +298,19 @@ def test_dmesg_and_then_files_are_the_last_resort(tree: NodeTree, file: str) -> 
         ("Feb 30 08:15:00", "2027-03-04", None),
     ],
 )
-def test_a_stamp_without_a_year_is_the_newest_that_lies_not_over_a_day_ahead(
-    stamp: str, now: str, then: str | None
-) -> None:
+def test_a_stamp_without_a_year_is_the_newest_that_lies_not_over_a_day_ahead(stamp, now, then):
     found = kernel_log.without_year_s(stamp, time.mktime(time.strptime(now, "%Y-%m-%d")))
     assert found == (None if then is None else time.mktime(time.strptime(then, "%Y-%m-%d %H:%M:%S")))
 
 
-def test_an_oldest_line_of_a_date_that_does_not_exist_costs_no_message(tree: NodeTree) -> None:
+def test_an_oldest_line_of_a_date_that_does_not_exist_costs_no_message(tree):
     journal(tree, [f"2025-13-41T08:00:00.000000+0000 node7 kernel: {XID}"])
     log = log_of(tree)
     assert len(log["lines"]) == 1
     assert log["since_epoch_s"]["why"] == "failed"
 
 
-def test_no_readable_log_is_an_answer_of_its_own_never_an_empty_log(tree: NodeTree) -> None:
+def test_no_readable_log_is_an_answer_of_its_own_never_an_empty_log(tree):
     tree.program("/usr/bin/dmesg", "echo 'Operation not permitted' >&2; exit 1\n")
     section = read(tree).section("kernel_log")
     assert section["why"] == "denied"

@@ -3,14 +3,13 @@
 import os
 import platform
 import subprocess
-from pathlib import Path
 
 import pytest
 from support.payload import run_probe
 
 from lab.nvml import scenario as nvml
 from lab.nvml.nvidia_smi import RELEASES, NotToBeHad, binary
-from lab.nvml.scenario import Scenario, healthy_h100
+from lab.nvml.scenario import healthy_h100
 from nodegate.probe.nvml import parse
 from nodegate.tools.nvidia_smi import parse_xml
 from nodegate.unknown import Unknown
@@ -19,20 +18,20 @@ pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the pack
 
 
 @pytest.fixture(scope="module", params=sorted(RELEASES))
-def nvidia_smi(request: pytest.FixtureRequest) -> Path:
+def nvidia_smi(request):
     try:
         return binary(request.param)
     except NotToBeHad as error:
         pytest.skip(f"nvidia-smi {request.param}: {error}")
 
 
-def run(nvidia_smi: Path, scenario: Scenario, folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+def run(nvidia_smi, scenario, folder, *args):
     file = scenario.write(folder / "scenario.conf")
     variables = {"PATH": os.environ["PATH"], **nvml.environment(file, nvidia_smi)}
     return subprocess.run([nvidia_smi, *args], env=variables, capture_output=True, text=True, timeout=30, check=False)
 
 
-def test_a_gpu_without_a_handle_ends_it_with_15_and_names_the_gpu(nvidia_smi: Path, tmp_path: Path) -> None:
+def test_a_gpu_without_a_handle_ends_it_with_15_and_names_the_gpu(nvidia_smi, tmp_path):
     done = run(nvidia_smi, healthy_h100(4).lose(3), tmp_path, "-q", "-x")
     assert done.returncode == 15
     assert "Unable to determine the device handle for GPU" in done.stdout + done.stderr
@@ -43,7 +42,7 @@ def test_a_gpu_without_a_handle_ends_it_with_15_and_names_the_gpu(nvidia_smi: Pa
     assert isinstance(lost.lost, Unknown)
 
 
-def test_the_probe_falls_back_to_it_when_nvml_gives_nothing(nvidia_smi: Path, tmp_path: Path) -> None:
+def test_the_probe_falls_back_to_it_when_nvml_gives_nothing(nvidia_smi, tmp_path):
     scenario = healthy_h100(2).error("nvmlInit", 18).write(tmp_path / "scenario.conf")
     variables = nvml.environment(scenario, nvidia_smi)
     # The probe hands programs a clean environment, so the scenario's name has to be said beside the program.
@@ -58,7 +57,7 @@ def test_the_probe_falls_back_to_it_when_nvml_gives_nothing(nvidia_smi: Path, tm
     assert "version mismatch" in ran.data("nvidia_smi")["q"]
 
 
-def test_its_xml_becomes_the_same_facts_as_nvml(nvidia_smi: Path, tmp_path: Path) -> None:
+def test_its_xml_becomes_the_same_facts_as_nvml(nvidia_smi, tmp_path):
     scenario = healthy_h100(2).set(1, "remap.failure", 1).set(1, "ecc.uncorrected.volatile", 3)
     scenario.set(1, "link_width", 8).set(1, "event_reasons", "0x80").set(1, "fabric_state", 2)
     done = run(nvidia_smi, scenario, tmp_path, "-q", "-x")

@@ -3,14 +3,12 @@
 import time
 import uuid
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from support.payload import Ran, nothing_is_left, run_probe
 
 from lab.nvml import scenario as nvml
-from lab.nvml.scenario import Scenario, healthy_h100
+from lab.nvml.scenario import healthy_h100
 from lab.processes import MARK, marked
 from nodegate.node_side.probe.nvml_readings import READINGS
 from nodegate.probe.collect import program
@@ -19,8 +17,8 @@ Probe = Callable[..., Ran]
 
 
 @pytest.fixture
-def probe(tmp_path: Path) -> Probe:
-    def run(scenario: Scenario, **options: Any) -> Ran:
+def probe(tmp_path):
+    def run(scenario, **options):
         variables = nvml.environment(scenario.write(tmp_path / "scenario.conf"))
         return run_probe(sections=["nvml"], environment=variables, **options)
 
@@ -28,32 +26,32 @@ def probe(tmp_path: Path) -> Probe:
 
 
 @pytest.fixture
-def gpus(probe: Probe) -> Callable[..., list[dict[str, Any]]]:
+def gpus(probe):
     return lambda scenario, **options: probe(scenario, **options).data("nvml")["gpus"]
 
 
-def readings_in(value: object) -> list[dict[str, Any]]:
+def readings_in(value):
     """Every reading without a value, however deep."""
     if isinstance(value, dict):
         return [value] if "why" in value else [found for entry in value.values() for found in readings_in(entry)]
     return [found for entry in value for found in readings_in(entry)] if isinstance(value, list) else []
 
 
-def test_the_peer_access_of_each_two_gpus_is_read(probe: Probe) -> None:
+def test_the_peer_access_of_each_two_gpus_is_read(probe):
     scenario = healthy_h100(4).set(1, "p2p.3.1", 4)
     expected = [[first, second, 0, 0] for second in range(4) for first in range(second)]
     expected[4][3] = 4
     assert probe(scenario).data("nvml")["peers"] == expected
 
 
-def test_a_driver_that_hangs_over_its_peers_keeps_all_other_readings(probe: Probe) -> None:
+def test_a_driver_that_hangs_over_its_peers_keeps_all_other_readings(probe):
     data = probe(healthy_h100(2).hang(0, "nvmlDeviceGetP2PStatus", 60), limits_s={"nvml": 4.0}).data("nvml")
     assert data["incomplete"]["why"] in ("timeout", "hung")
     assert "peers" not in data
     assert all(set(gpu) == {"index", *READINGS} for gpu in data["gpus"])
 
 
-def test_time_slowed_down_is_read_by_its_field_where_the_call_is_not_supported(gpus: Callable[..., Any]) -> None:
+def test_time_slowed_down_is_read_by_its_field_where_the_call_is_not_supported(gpus):
     scenario = healthy_h100(1).error("nvmlDeviceGetViolationStatus", 3)
     scenario.set(0, "field.75", 8).set(0, "field.77", "error 3").set(0, "field.79", 0)
     violation = gpus(scenario)[0]["violation_ns"]
@@ -61,7 +59,7 @@ def test_time_slowed_down_is_read_by_its_field_where_the_call_is_not_supported(g
     assert violation["board_limit"]["why"] == "not supported"
 
 
-def test_every_reading_has_the_documented_form(gpus: Callable[..., Any]) -> None:
+def test_every_reading_has_the_documented_form(gpus):
     scenario = (
         healthy_h100(1).set(0, "processes.compute", "4242:1073741824 4343:-").system("process.4242", "python x.py")
     )
@@ -93,7 +91,7 @@ def test_every_reading_has_the_documented_form(gpus: Callable[..., Any]) -> None
     assert hidden["memory_bytes"]["why"] == "not supported"
 
 
-def test_nvlink_5_is_read_by_its_own_fields(gpus: Callable[..., Any]) -> None:
+def test_nvlink_5_is_read_by_its_own_fields(gpus):
     fields = (206, 207, 208, 211, 212, 213, 220, 222)
     scenario = healthy_h100(2)
     for field in fields:
@@ -104,12 +102,12 @@ def test_nvlink_5_is_read_by_its_own_fields(gpus: Callable[..., Any]) -> None:
     assert newer["failed_recoveries"]["why"] == "timeout"
 
 
-def test_a_driver_that_does_not_know_a_number_does_not_support_it(gpus: Callable[..., Any]) -> None:
+def test_a_driver_that_does_not_know_a_number_does_not_support_it(gpus):
     (gpu,) = gpus(healthy_h100(1).set(0, "field.206", "error 2"))
     assert gpu["nvlink5"]["why"] == "not supported"
 
 
-def test_faults_come_through_as_numbers(gpus: Callable[..., Any]) -> None:
+def test_faults_come_through_as_numbers(gpus):
     scenario = healthy_h100(2).set(1, "remap.failure", 1).set(1, "remap.bank.none", 2).set(1, "event_reasons", "0x80")
     scenario.set(1, "ecc.uncorrected.aggregate.7", 4).set(1, "nvlink.5", 0).set(1, "field.161.3", 9)
     scenario.set(1, "inforom_valid", 0).set(1, "sram_threshold_exceeded", 1).set(1, "fabric_state", 2)
@@ -128,7 +126,7 @@ def test_faults_come_through_as_numbers(gpus: Callable[..., Any]) -> None:
     assert [link["replay"] for link in bad["nvlinks"]][:5] == [0, 0, 0, 9, 0]
 
 
-def test_a_lost_gpu_is_named_while_the_count_still_says_eight(probe: Probe) -> None:
+def test_a_lost_gpu_is_named_while_the_count_still_says_eight(probe):
     data = probe(healthy_h100().lose(3)).data("nvml")
     assert data["count"] == 8
     assert data["gpus"][3] == {"index": 3, "handle": {"why": "lost", "detail": "NVML 15: GPU is lost", "nvml": 15}}
@@ -136,13 +134,13 @@ def test_a_lost_gpu_is_named_while_the_count_still_says_eight(probe: Probe) -> N
     assert data["peers"] == {"why": "failed", "detail": "not asked: a GPU does not answer, or there are too many"}
 
 
-def test_a_gpu_lost_after_its_handle_was_had_has_only_lost_readings(gpus: Callable[..., Any]) -> None:
+def test_a_gpu_lost_after_its_handle_was_had_has_only_lost_readings(gpus):
     gpu = gpus(healthy_h100(2).lose(1, keeps_handle=True))[1]
     assert {reading["why"] for reading in readings_in(gpu)} == {"lost"}
     assert all(readings_in(value) for key, value in gpu.items() if key != "index")
 
 
-def test_a_function_that_an_old_driver_lacks_is_missing_and_the_rest_stays(gpus: Callable[..., Any]) -> None:
+def test_a_function_that_an_old_driver_lacks_is_missing_and_the_rest_stays(gpus):
     scenario = healthy_h100(1).missing("nvmlDeviceGetMarginTemperature").missing("nvmlDeviceGetGpuFabricInfoV")
     gpu = gpus(scenario.missing("nvmlDeviceGetCurrentClocksEventReasons").missing("nvmlDeviceGetModuleId"))[0]
     assert gpu["temperature_margin_c"] == {"why": "missing", "detail": "NVML 13: Function Not Found", "nvml": 13}
@@ -153,7 +151,7 @@ def test_a_function_that_an_old_driver_lacks_is_missing_and_the_rest_stays(gpus:
     assert gpu["temperature_c"] == 34
 
 
-def test_a_driver_that_knows_only_the_second_fabric_structure_is_asked_with_it(gpus: Callable[..., Any]) -> None:
+def test_a_driver_that_knows_only_the_second_fabric_structure_is_asked_with_it(gpus):
     fabric = gpus(healthy_h100(1).set(0, "fabric_newest", 2))[0]["fabric"]
     assert (fabric["health_mask"], fabric["health_summary"]["why"]) == (426, "missing")
 
@@ -162,19 +160,19 @@ WHY = {3: "not supported", 4: "denied", 10: "timeout", 13: "missing", 15: "lost"
 
 
 @pytest.mark.parametrize(("code", "why"), WHY.items())
-def test_each_nvml_error_has_its_reason_and_keeps_its_number(gpus: Callable[..., Any], code: int, why: str) -> None:
+def test_each_nvml_error_has_its_reason_and_keeps_its_number(gpus, code, why):
     reading = gpus(healthy_h100(1).error("nvmlDeviceGetSerial", code, gpu=0))[0]["serial"]
     assert (reading["why"], reading["nvml"]) == (why, code)
     assert reading["detail"].startswith(f"NVML {code}: ")
 
 
-def test_the_value_beside_a_failed_field_is_not_believed(gpus: Callable[..., Any]) -> None:
+def test_the_value_beside_a_failed_field_is_not_believed(gpus):
     gpu = gpus(healthy_h100(1).set(0, "field.82", "error 3").set(0, "field.230", "error 999"))[0]
     assert gpu["memory_temperature_c"]["why"] == "not supported"
     assert (gpu["recovery_action"]["why"], gpu["recovery_action"]["nvml"]) == ("failed", 999)
 
 
-def test_links_by_older_counters_and_a_gpu_without_nvlink(gpus: Callable[..., Any]) -> None:
+def test_links_by_older_counters_and_a_gpu_without_nvlink(gpus):
     older, without = gpus(
         healthy_h100(2).set(0, "field.161", "error 3").set(0, "nvlink.2.error.0", 7).set(1, "nvlinks", 0)
     )
@@ -182,14 +180,14 @@ def test_links_by_older_counters_and_a_gpu_without_nvlink(gpus: Callable[..., An
     assert without["nvlinks"]["why"] == "not supported"
 
 
-def test_an_nvml_that_does_not_start_fails_with_its_own_words(probe: Probe, tmp_path: Path) -> None:
+def test_an_nvml_that_does_not_start_fails_with_its_own_words(probe, tmp_path):
     ran = probe(healthy_h100().error("nvmlInit", 9), root=tmp_path / "without-programs")
     assert (ran.section("nvml")["why"], ran.section("nvml")["nvml"]) == ("failed", 9)
     assert "Driver Not Loaded" in ran.section("nvml")["detail"]
     assert ran.section("nvidia_smi")["why"] == "missing"  # it was asked for as the second source
 
 
-def test_a_hang_after_three_gpus_keeps_what_was_read_and_names_what_was_not(probe: Probe) -> None:
+def test_a_hang_after_three_gpus_keeps_what_was_read_and_names_what_was_not(probe):
     started = time.monotonic()
     data = probe(healthy_h100().hang(3, "nvmlDeviceGetPowerUsage", 600), limits_s={"nvml": 5.0}).data("nvml")
     assert time.monotonic() - started < 30
@@ -202,7 +200,7 @@ def test_a_hang_after_three_gpus_keeps_what_was_read_and_names_what_was_not(prob
     assert [(gpu["index"], gpu["handle"]["why"]) for gpu in data["gpus"][4:]] == [(4 + n, "timeout") for n in range(4)]
 
 
-def test_a_gpu_that_answers_very_late_is_asked_no_more_and_the_next_ones_are_read(gpus: Callable[..., Any]) -> None:
+def test_a_gpu_that_answers_very_late_is_asked_no_more_and_the_next_ones_are_read(gpus):
     scenario = healthy_h100(3).hang(1, "nvmlDeviceGetUUID", 5.2).error("nvmlDeviceGetUUID", 10, gpu=1)
     late, after = gpus(scenario)[1:]
     assert (late["uuid"]["nvml"], late["serial"]["why"]) == (10, "timeout")
@@ -210,19 +208,19 @@ def test_a_gpu_that_answers_very_late_is_asked_no_more_and_the_next_ones_are_rea
     assert after["serial"] == "1650123000003"
 
 
-def test_an_nvml_that_hangs_at_the_start_is_a_timeout_and_nvidia_smi_is_not_tried(probe: Probe) -> None:
+def test_an_nvml_that_hangs_at_the_start_is_a_timeout_and_nvidia_smi_is_not_tried(probe):
     ran = probe(healthy_h100().hang(None, "nvmlInit", 600), limits_s={"nvml": 0.5})
     assert ran.section("nvml")["why"] == "timeout"
     assert ran.section("nvidia_smi")["why"] == "timeout"
     assert "not started" in ran.section("nvidia_smi")["detail"]
 
 
-def test_a_crash_inside_the_library_names_the_signal_and_the_call(probe: Probe) -> None:
+def test_a_crash_inside_the_library_names_the_signal_and_the_call(probe):
     section = probe(healthy_h100().crash(2, "nvmlDeviceGetTemperature")).section("nvml")
     assert (section["why"], section["detail"]) == ("failed", "ended by SIGSEGV, at GPU 2 temperature_c")
 
 
-def test_after_a_hang_no_process_is_left(probe: Probe) -> None:
+def test_after_a_hang_no_process_is_left(probe):
     mark = uuid.uuid4().hex
     scenario = healthy_h100().hang(0, "nvmlDeviceGetName", 600)
     with pytest.MonkeyPatch.context() as patch:
@@ -231,7 +229,7 @@ def test_after_a_hang_no_process_is_left(probe: Probe) -> None:
     assert marked(mark) == []
 
 
-def test_when_the_probe_is_killed_its_children_die_with_it(tmp_path: Path) -> None:
+def test_when_the_probe_is_killed_its_children_die_with_it(tmp_path):
     scenario = healthy_h100().hang(0, "nvmlDeviceGetName", 600).write(tmp_path / "scenario.conf")
     sent = program(sections=["nvml"], limits_s={"nvml": 300.0})
     assert nothing_is_left(sent, nvml.environment(scenario), children=1)

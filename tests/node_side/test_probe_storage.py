@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 NOBODY = 65534
 
 
-def written(*folders: Path, before: tuple[str, ...] = ()) -> dict[str, Any]:
+def written(*folders, before=()):
     command = [*before, sys.executable, *PYTHON_OPTIONS, "-"]
     source = program(sections=["storage"], folders=[str(each) for each in folders])
     ran = subprocess.run(command, input=source, capture_output=True, timeout=60, check=True)
@@ -26,11 +25,11 @@ def written(*folders: Path, before: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 @pytest.fixture
-def mounted(tmp_path: Path) -> Iterator[Any]:
+def mounted(tmp_path):
     """Mounts a tmpfs with options, and takes all of them away at the end."""
     points: list[Path] = []
 
-    def mount(options: str) -> Path:
+    def mount(options):
         point = tmp_path / f"mount{len(points)}"
         point.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", options, "nodegate-test", point], check=True)
@@ -42,7 +41,7 @@ def mounted(tmp_path: Path) -> Iterator[Any]:
         subprocess.run(["umount", point], check=True)
 
 
-def test_a_file_is_written_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_file_is_written_and_nothing_is_left(tmp_path):
     found = written(tmp_path)[str(tmp_path)]
     assert found["same"] is True
     assert 0 < found["write_s"] < 60
@@ -51,7 +50,7 @@ def test_a_file_is_written_and_nothing_is_left(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_it_is_written_as_the_owner_of_the_folder(tmp_path: Path) -> None:
+def test_it_is_written_as_the_owner_of_the_folder(tmp_path):
     """By a root that a file server would take for nobody: it has no right of its own to the folders of others."""
     own, closed = tmp_path / "own", tmp_path / "closed"
     for folder, uid, mode in ((own, NOBODY, 0o700), (closed, NOBODY, 0o500)):
@@ -66,7 +65,7 @@ def test_it_is_written_as_the_owner_of_the_folder(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_what_cannot_be_written_is_told(mounted: Any, tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_told(mounted, tmp_path):
     full, small, fixed, few = (mounted(each) for each in ("size=64m", "size=20m", "ro", "nr_inodes=2"))
     (few / "the only one").touch()
     found = written(full, small, fixed, few, tmp_path / "none")
@@ -76,14 +75,14 @@ def test_what_cannot_be_written_is_told(mounted: Any, tmp_path: Path) -> None:
     assert details == ["less than 40 MiB are free", read_only, "No space left on device", "No such file or directory"]
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_is_not_followed(tmp_path):
     (tmp_path / "link").symlink_to("/tmp")
     found = written(tmp_path / "link")[str(tmp_path / "link")]
     assert found["why"] == "missing"
 
 
 @needs_fuse
-def test_a_file_server_that_does_not_answer_costs_its_own_limit(tmp_path: Path) -> None:
+def test_a_file_server_that_does_not_answer_costs_its_own_limit(tmp_path):
     dead, good = tmp_path / "dead", tmp_path / "good"
     good.mkdir()
     _, sections = beside_a_dead_mount(tmp_path, sections=["storage"], folders=[str(dead), str(good)])

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.payload import run_probe
@@ -22,15 +21,15 @@ from nodegate.unknown import Unknown
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> NodeTree:
+def tree(tmp_path):
     return NodeTree(tmp_path / "node")
 
 
-def pci_of(tree: NodeTree) -> dict[str, dict[str, object]]:
+def pci_of(tree):
     return {device["address"]: device for device in run_probe(sections=["pci"], root=tree.root).data("pci")}
 
 
-def test_a_gpu_comes_with_every_bridge_above_it_and_nothing_else(tree: NodeTree) -> None:
+def test_a_gpu_comes_with_every_bridge_above_it_and_nothing_else(tree):
     tree.pci("0000:10:01.0")
     tree.pci("0000:11:00.0", below=("0000:10:01.0",))
     tree.pci("0000:12:00.0", below=("0000:10:01.0", "0000:11:00.0"), ids=DEVICES_HEX["gpu"], driver="nvidia")
@@ -47,7 +46,7 @@ def test_a_gpu_comes_with_every_bridge_above_it_and_nothing_else(tree: NodeTree)
     assert len(str(gpu["config"])) == 128
 
 
-def test_devices_that_do_not_answer_or_lack_a_file(tree: NodeTree) -> None:
+def test_devices_that_do_not_answer_or_lack_a_file(tree):
     ids = ("0x020000", "0x15b3", "0x101e")
     circle = bytearray(config_space())
     circle[0x100:0x104] = (0x0001 | 1 << 16 | 0x100 << 20).to_bytes(4, "little")
@@ -67,7 +66,7 @@ def test_devices_that_do_not_answer_or_lack_a_file(tree: NodeTree) -> None:
     assert [each["acs"]["why"] for each in (none, short)] == ["not supported", why]  # type: ignore[index]
 
 
-def test_section_upkeep_has_the_control_word_of_each_device(tree: NodeTree) -> None:
+def test_section_upkeep_has_the_control_word_of_each_device(tree):
     express = bytearray(config_space())
     express[0x34], express[0x40], express[0x48:0x4A] = 0x40, 0x10, b"\x57\x28"
     for number, config in enumerate((bytes(express), bytes(express[:0x40]), config_space())):
@@ -78,7 +77,7 @@ def test_section_upkeep_has_the_control_word_of_each_device(tree: NodeTree) -> N
     assert not any("control" in device for device in probed.data("pci"))
 
 
-def test_an_adapter_is_read_with_its_counters_as_text(tree: NodeTree) -> None:
+def test_an_adapter_is_read_with_its_counters_as_text(tree):
     tree.pci("0000:1c:00.0", ids=("0x020700", "0x15b3", "0x1021"), numa_node="1")
     folder = tree.adapter("mlx5_0", "0000:1c:00.0", link_downed="255", symbol_error="N/A (no PMA)")
     tree.file("/sys/devices/pci0000:00/0000:1c:00.0/net/ib0/dev_port", "0\n")
@@ -94,13 +93,13 @@ def test_an_adapter_is_read_with_its_counters_as_text(tree: NodeTree) -> None:
     assert (port["gid_types"], port["netdev"]) == ({"0": "IB/RoCE v1", "3": "RoCE v2"}, "ib0")
 
 
-def test_no_rdma_class_is_missing_and_an_empty_one_is_empty(tree: NodeTree) -> None:
+def test_no_rdma_class_is_missing_and_an_empty_one_is_empty(tree):
     assert run_probe(sections=["infiniband"], root=tree.root).section("infiniband")["why"] == "missing"
     tree.path("/sys/class/infiniband").mkdir(parents=True)
     assert run_probe(sections=["infiniband"], root=tree.root).data("infiniband") == {}
 
 
-def test_network_devices_are_the_physical_ones(tree: NodeTree) -> None:
+def test_network_devices_are_the_physical_ones(tree):
     home = tree.pci("0000:1d:00.0", ids=("0x020000", "0x15b3", "0x101d"), driver="mlx5_core")
     tree.file("/sys/class/net/ens1f0/operstate", "up\n")
     tree.file("/sys/class/net/ens1f0/carrier_changes", "4\n")
@@ -112,7 +111,7 @@ def test_network_devices_are_the_physical_ones(tree: NodeTree) -> None:
     assert devices["ens1f0"]["mtu"]["why"] == "missing"
 
 
-def test_the_driver_section_tells_device_nodes_that_open_from_those_that_hang(tree: NodeTree) -> None:
+def test_the_driver_section_tells_device_nodes_that_open_from_those_that_hang(tree):
     tree.path("/sys/module/nvidia").mkdir(parents=True)
     tree.file("/proc/driver/nvidia/gpus/0000:1b:00.0/information", "Model: \t\t NVIDIA H100\n")
     tree.file("/dev/nvidia0", "")
@@ -123,7 +122,7 @@ def test_the_driver_section_tells_device_nodes_that_open_from_those_that_hang(tr
     assert (data["devices"], data["version"]["why"]) == ({"nvidia0": "ok", "nvidia1": "ETIMEDOUT"}, "missing")
 
 
-def test_a_file_that_hangs_costs_its_section_alone_and_is_named(tree: NodeTree) -> None:
+def test_a_file_that_hangs_costs_its_section_alone_and_is_named(tree):
     tree.pci("0000:1c:00.0", ids=("0x020700", "0x15b3", "0x1021"))
     folder = tree.adapter("mlx5_0", "0000:1c:00.0")
     tree.fifo(f"{folder}/ports/1/counters/symbol_error")
@@ -140,7 +139,7 @@ needs_fuse = pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/fuse").exist
 HELPER = Path(__file__).parent.parent / "support" / "hung_mount.py"
 
 
-def beside_a_dead_mount(folder: Path, before: str = "", **options: Any) -> tuple[Path, Any]:
+def beside_a_dead_mount(folder, before="", **options):
     """A FUSE server that never answers: its reader sits in D state, deaf to SIGKILL, as with a dead file server."""
     point, source = folder / "dead", folder / "probe.py"
     point.mkdir()
@@ -151,7 +150,7 @@ def beside_a_dead_mount(folder: Path, before: str = "", **options: Any) -> tuple
 
 
 @needs_fuse
-def test_a_mount_that_hangs_for_good_costs_its_own_limit_and_is_named(tmp_path: Path) -> None:
+def test_a_mount_that_hangs_for_good_costs_its_own_limit_and_is_named(tmp_path):
     point, sections = beside_a_dead_mount(tmp_path, sections=["mounts", "system"], limits_s={"mounts": 60.0})
     usage = sections["mounts"]["data"]["usage"]
     dead = usage[str(point)]
@@ -171,7 +170,7 @@ def test_a_process_that_stays_in_d_state_is_named(tmp_path: Path) -> None:
     assert "stat" in [process["comm"] for process in sections["system"]["data"]["dstate"]]
 
 
-def test_programs_are_looked_for_in_the_tree_alone(tree: NodeTree) -> None:
+def test_programs_are_looked_for_in_the_tree_alone(tree):
     tree.program("/usr/bin/systemctl", 'echo "Id=nvidia-fabricmanager.service"; echo "LC=$LC_ALL arg=$1"\n')
     tree.program("/usr/bin/nv-fabricmanager", "exec /bin/sleep 300\n")
     tree.file("/var/log/fabricmanager.log", "x" * 70000 + "\nlast line\n")
@@ -183,20 +182,20 @@ def test_programs_are_looked_for_in_the_tree_alone(tree: NodeTree) -> None:
     assert len(services["fabric_manager_log"]) == 65535
 
 
-def test_a_program_that_refuses_is_a_reading(tree: NodeTree) -> None:
+def test_a_program_that_refuses_is_a_reading(tree):
     tree.program("/usr/bin/systemctl", "echo 'Failed to connect to bus: Permission denied' >&2; exit 1\n")
     show = run_probe(sections=["services"], root=tree.root).data("services")["show"]
     said = "systemctl: exit code 1: Failed to connect to bus: Permission denied"
     assert show == {"why": "denied", "detail": said}
 
 
-def test_a_program_that_writes_without_end_is_bounded(tree: NodeTree) -> None:
+def test_a_program_that_writes_without_end_is_bounded(tree):
     tree.program("/usr/bin/ofed_info", "exec /usr/bin/yes MLNX_OFED_LINUX\n")
     data = run_probe(sections=["software"], limits_s={"software": 50.0}, root=tree.root).data("software")
     assert data["ofed"]["why"] == "timeout"
 
 
-def test_the_environment_of_a_login_keeps_only_what_matters(tree: NodeTree) -> None:
+def test_the_environment_of_a_login_keeps_only_what_matters(tree):
     tree.file("/etc/environment", 'PATH="/bin"\nNCCL_IB_DISABLE="1"\n# NCCL_DEBUG=TRACE\n')
     tree.program(
         "/bin/sh", 'printf "NCCL_DEBUG=INFO\\0SECRET=x\\0UCX_TLS=%0400d\\0LD_LIBRARY_PATH=$LD_LIBRARY_PATH\\0" 1\n'
@@ -212,7 +211,7 @@ def test_the_environment_of_a_login_keeps_only_what_matters(tree: NodeTree) -> N
     assert data["demands"]["why"] == "missing"
 
 
-def test_of_the_sites_demands_the_hash_is_read(tree: NodeTree) -> None:
+def test_of_the_sites_demands_the_hash_is_read(tree):
     demands = Demands("gpu01", {"nodegate_mounts": [f"/mount/{number}" for number in range(100)]}, made="today")
     tree.file("/etc/nodegate/demands.yaml", demands.text)
     tree.program("/bin/sh", "true\n")
@@ -224,7 +223,7 @@ def test_of_the_sites_demands_the_hash_is_read(tree: NodeTree) -> None:
     assert isinstance(environment.parse(data).demands, Unknown)
 
 
-def test_files_that_settings_of_nccl_name_are_looked_for(tree: NodeTree) -> None:
+def test_files_that_settings_of_nccl_name_are_looked_for(tree):
     tree.file("/opt/there.xml", "")
     tree.file("/opt/file", "")
     tree.program("/bin/sh", "printf 'NCCL_TUNER_PLUGIN=/opt/gone.so\\0NCCL_DEBUG_FILE=/tmp/%%h.log\\0' 1\n")
@@ -234,7 +233,7 @@ def test_files_that_settings_of_nccl_name_are_looked_for(tree: NodeTree) -> None
     assert data["files"] == {"/opt/there.xml": True, "/opt/file/below": False, "/opt/gone.so": False}
 
 
-def test_software_is_found_where_it_lies(tree: NodeTree) -> None:
+def test_software_is_found_where_it_lies(tree):
     tree.file("/usr/lib/x86_64-linux-gnu/libnccl.so.2.21.5", "")
     tree.path("/usr/lib/x86_64-linux-gnu/libnccl.so.2").symlink_to("libnccl.so.2.21.5")
     tree.file("/etc/ld.so.conf.d/site.conf", "/opt/site/lib\n")
@@ -253,7 +252,7 @@ def test_software_is_found_where_it_lies(tree: NodeTree) -> None:
     assert software["tools"]["nvidia-smi"] == ""
 
 
-def test_a_library_that_is_asked_for_is_looked_for_where_libraries_are(tree: NodeTree) -> None:
+def test_a_library_that_is_asked_for_is_looked_for_where_libraries_are(tree):
     """By the loader's cache, else in the folders; `libcudnn9` is the name of a package, `cudnn_ops` of another file."""
     row = "\tlibcudnn{0} (libc6,x86-64) => /opt/dnn/libcudnn{0}\n"
     tree.program("/sbin/ldconfig", f"printf '{row.format('_ops.so.9')}{row.format('.so.9')}'\n")
@@ -266,7 +265,7 @@ def test_a_library_that_is_asked_for_is_looked_for_where_libraries_are(tree: Nod
     ]
 
 
-def test_holders_of_gpus_slurm_jobs_and_ports_are_listed(tree: NodeTree) -> None:
+def test_holders_of_gpus_slurm_jobs_and_ports_are_listed(tree):
     for pid, comm in ((900, "slurmd"), (901, "slurmstepd"), (902, "python3")):
         tree.file(f"/proc/{pid}/stat", f"{pid} ({comm}) S 1 1 1 0\n")
         tree.path(f"/proc/{pid}/fd").mkdir()
@@ -296,7 +295,7 @@ XID = "NVRM: Xid (PCI:0000:43:00): 79, GPU has fallen off the bus."
 UNKNOWN = {"nvlink5", "retired_single_bit", "retired_double_bit", "retired_pending", "memory_temperature_limit_c"}
 
 
-def test_a_whole_eight_gpu_node_is_small_and_becomes_facts_of_the_controller(tmp_path: Path) -> None:
+def test_a_whole_eight_gpu_node_is_small_and_becomes_facts_of_the_controller(tmp_path):
     tree = hgx_h100(tmp_path / "node")
     tree.file("/dev/kmsg", f"4,1,5000000,-;{XID}\n")
     variables = nvml.environment(nvml.healthy_h100().write(tmp_path / "scenario.conf"))

@@ -1,8 +1,6 @@
 """Our kernels: NVIDIA's assembler takes them without spills, and what they say computes what it should."""
 
 import re
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,9 +20,7 @@ without_ptxas = pytest.mark.skipif(not ptxas(), reason="no ptxas here (package n
 @without_ptxas
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", TEXTS)
-def test_the_assembler_takes_every_kernel_without_spilling_registers(
-    name: str, architecture: str, tmp_path: Path
-) -> None:
+def test_the_assembler_takes_every_kernel_without_spilling_registers(name, architecture, tmp_path):
     said = assembled(TEXTS[name], architecture, tmp_path)
     assert set(re.findall(r"(\d+) bytes spill", said)) == {"0"}
     assert max(map(int, re.findall(r"Used (\d+) registers", said))) <= 255
@@ -33,11 +29,11 @@ def test_the_assembler_takes_every_kernel_without_spilling_registers(
 @without_ptxas
 @pytest.mark.parametrize("architecture", OLDER)
 @pytest.mark.parametrize("name", ["common", "fp32", "fp64"])
-def test_the_kernels_without_tensor_cores_are_for_older_gpus_too(name: str, architecture: str, tmp_path: Path) -> None:
+def test_the_kernels_without_tensor_cores_are_for_older_gpus_too(name, architecture, tmp_path):
     assert set(re.findall(r"(\d+) bytes spill", assembled(TEXTS[name], architecture, tmp_path))) == {"0"}
 
 
-def memory_of(dtype: str) -> tuple[bytearray, list[Any]]:
+def memory_of(dtype):
     rows = [
         [operands.row(dtype, row, N, seed) for row in range(N)] for seed in (operands.SEED_LEFT, operands.SEED_RIGHT)
     ]
@@ -49,7 +45,7 @@ def memory_of(dtype: str) -> tuple[bytearray, list[Any]]:
     return bytearray(raw[0] + raw[1] + b"\xff" * len(raw[0])), matrices
 
 
-def multiply(dtype: str, text: str, memory: bytearray, block: tuple[int, int], *, late: bool = True) -> Any:
+def multiply(dtype, text, memory, block, *, late=True):
     size = len(memory) // 3
     rows, columns = products.tile(dtype)
     shared = products.TENSOR_SHARED if dtype == products.TENSOR else 0
@@ -68,9 +64,7 @@ def multiply(dtype: str, text: str, memory: bytearray, block: tuple[int, int], *
         ("fp64", (2, 1), True),
     ],
 )
-def test_a_block_computes_its_tile_of_the_product_and_writes_nothing_else(
-    dtype: str, block: tuple[int, int], late: bool
-) -> None:
+def test_a_block_computes_its_tile_of_the_product_and_writes_nothing_else(dtype, block, late):
     memory, (left, right) = memory_of(dtype)
     before = bytes(memory)
     result = multiply(dtype, TEXTS[dtype], memory, block, late=late)
@@ -88,7 +82,7 @@ def test_a_block_computes_its_tile_of_the_product_and_writes_nothing_else(
 
 
 @pytest.mark.parametrize("dtype", products.BYTES)
-def test_the_operands_on_the_gpu_are_those_that_the_host_computes(dtype: str) -> None:
+def test_the_operands_on_the_gpu_are_those_that_the_host_computes(dtype):
     count = 1024
     memory = bytearray(count * 4 + 64)
     masks = operands.MASKS[dtype]
@@ -108,7 +102,7 @@ def test_the_operands_on_the_gpu_are_those_that_the_host_computes(dtype: str) ->
     assert len(set(expected)) > min(elements, 1024) // 2
 
 
-def test_comparing_counts_every_differing_word_and_tells_the_first() -> None:
+def test_comparing_counts_every_differing_word_and_tells_the_first():
     words = 8192
     memory = bytearray(words * 8 + 16)
     left = np.frombuffer(memory, np.uint32)
@@ -123,7 +117,7 @@ def test_comparing_counts_every_differing_word_and_tells_the_first() -> None:
 
 
 @pytest.mark.parametrize("dtype", products.BYTES)
-def test_an_element_is_held_to_what_rounding_can_make_of_it(dtype: str) -> None:
+def test_an_element_is_held_to_what_rounding_can_make_of_it(dtype):
     left = operands.row(dtype, 3, 8192, operands.SEED_LEFT)
     right = operands.row(dtype, 5, 8192, operands.SEED_RIGHT)
     exact = float(np.dot(left, right))

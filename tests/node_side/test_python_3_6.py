@@ -6,10 +6,7 @@ import importlib.util
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib import resources
-from importlib.resources.abc import Traversable
-from pathlib import Path
 
 import pytest
 from support.payload import run_probe
@@ -27,7 +24,7 @@ NEWER_ARGUMENTS = {"capture_output", "text", "missing_ok", "dirs_exist_ok", "pro
 NEWER_METHODS = {"removeprefix", "removesuffix", "fromisoformat", "pidfd_open", "waitstatus_to_exitcode"}
 
 
-def sources(folder: Traversable, package: str) -> Iterator[tuple[str, str]]:
+def sources(folder, package):
     for entry in folder.iterdir():
         if entry.is_dir() and entry.name != "__pycache__":
             yield from sources(entry, f"{package}.{entry.name}")
@@ -38,18 +35,18 @@ def sources(folder: Traversable, package: str) -> Iterator[tuple[str, str]]:
 SOURCES = dict(sources(resources.files(PACKAGE), PACKAGE))
 
 
-def imported_by(tree: ast.Module) -> set[str]:
+def imported_by(tree):
     found = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     return found | {one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names}
 
 
-def test_all_programs_that_run_on_nodes_are_here() -> None:
+def test_all_programs_that_run_on_nodes_are_here():
     assert {f"{PACKAGE}.{name}" for name in ("guard", "lock", "run_many", "probe.main", "load.burn")} <= set(SOURCES)
     assert len(SOURCES) > 40
 
 
 @pytest.mark.parametrize("name", sorted(SOURCES))
-def test_every_module_is_python_3_6_and_rests_on_the_standard_library(name: str) -> None:
+def test_every_module_is_python_3_6_and_rests_on_the_standard_library(name):
     tree = ast.parse(SOURCES[name], feature_version=(3, 6))
     assert not imported_by(tree) & NEWER_MODULES
     words = {keyword.arg for node in ast.walk(tree) if isinstance(node, ast.Call) for keyword in node.keywords}
@@ -61,7 +58,7 @@ def test_every_module_is_python_3_6_and_rests_on_the_standard_library(name: str)
 
 
 @pytest.mark.parametrize("python", other_pythons())
-def test_every_python_of_this_machine_imports_all_of_it(python: str) -> None:
+def test_every_python_of_this_machine_imports_all_of_it(python):
     packages = sorted(name for name in SOURCES if any(other.startswith(name + ".") for other in SOURCES))
     text = pack(main=f"{PACKAGE}.guard", packages=packages, options={}, purpose="imports everything").decode()
     source = text.partition(f"from {PACKAGE}.guard import main")[0]
@@ -70,12 +67,12 @@ def test_every_python_of_this_machine_imports_all_of_it(python: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_it_is_small_enough_to_send_to_a_thousand_nodes() -> None:
+def test_it_is_small_enough_to_send_to_a_thousand_nodes():
     assert len(program()) < 150_000
 
 
 @pytest.mark.parametrize("python", other_pythons())
-def test_it_runs_on_every_python_of_this_machine(python: str, tmp_path: Path) -> None:
+def test_it_runs_on_every_python_of_this_machine(python, tmp_path):
     variables = nvml.environment(healthy_h100(2).write(tmp_path / "scenario.conf"))
     ran = run_probe(environment=variables, python=python)
     assert len(ran.data("nvml")["gpus"]) == 2
@@ -84,22 +81,20 @@ def test_it_runs_on_every_python_of_this_machine(python: str, tmp_path: Path) ->
     assert bad == {}
 
 
-def test_an_older_python_is_told_so_in_one_line() -> None:
+def test_an_older_python_is_told_so_in_one_line():
     head = program().decode().split("\nimport base64")[0].replace("(3, 6)", "(99, 0)")
     done = subprocess.run([sys.executable, "-"], input=head, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert re.fullmatch(r"nodegate needs Python 3\.6 or newer on the node, this is 3\.[0-9.]+\n", done.stderr)
 
 
-def test_a_module_in_the_logins_folder_cannot_take_the_place_of_the_standard_library(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_in_the_logins_folder_cannot_take_the_place_of_the_standard_library(tmp_path, monkeypatch):
     (tmp_path / "json.py").write_text("raise SystemExit('taken over')")
     monkeypatch.chdir(tmp_path)
     assert run_probe(sections=["clock"], environment={"PYTHONPATH": str(tmp_path)}).data("clock")
 
 
-def test_the_retired_pynvml_package_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_retired_pynvml_package_is_refused_by_name(monkeypatch):
     dead = importlib.machinery.ModuleSpec("pynvml", importlib.machinery.SourceFileLoader("pynvml", "x"))
     dead.origin = "/site-packages/pynvml/__init__.py"
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: dead)
@@ -109,7 +104,7 @@ def test_the_retired_pynvml_package_is_refused_by_name(monkeypatch: pytest.Monke
     assert "pip uninstall pynvml" in raised.value.hint
 
 
-def test_no_pynvml_at_all_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_pynvml_at_all_is_a_clear_error(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match="not installed") as raised:
         pynvml_source()

@@ -3,8 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
@@ -14,20 +12,20 @@ from nodegate.node_side.seats import Room
 NICS = tuple(f"mlx5_{number}" for number in range(8))
 
 
-def tree(root: Path, files: Mapping[str, str]) -> None:
+def tree(root, files):
     for name, text in files.items():
         file = root / "sys" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text + "\n")
 
 
-def nic(name: str, node: str, listed: str | None) -> dict[str, str]:
+def nic(name, node, listed):
     about = {f"class/infiniband/{name}/device/numa_node": node}
     return about | ({f"class/infiniband/{name}/device/local_cpulist": listed} if listed is not None else {})
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def machine(tmp_path, monkeypatch):
     """Two sockets of 24 cores with two threads each: 0-23 and 48-71, 24-47 and 72-95; four NICs on each socket."""
     for number, name in enumerate(NICS):
         listed = "0-23,48-71" if number < 4 else "24-47,72-95"
@@ -40,14 +38,14 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def given(room: Room, name: str, turn: int = 0) -> tuple[set[int], str, str]:
+def given(room, name, turn=0):
     seat = room.seat({"nic": name, "turn": turn})
     assert seat is not None
     return seat.cpus, seat.near, seat.why
 
 
 @pytest.mark.usefixtures("machine")
-def test_each_rail_and_turn_has_a_core_of_its_own_on_the_socket_of_its_nic() -> None:
+def test_each_rail_and_turn_has_a_core_of_its_own_on_the_socket_of_its_nic():
     room = Room(NICS)
     found = {(name, turn): given(room, name, turn) for name in NICS for turn in (0, 1)}
     cpus = [cpu for seat, _, _ in found.values() for cpu in seat]
@@ -59,20 +57,18 @@ def test_each_rail_and_turn_has_a_core_of_its_own_on_the_socket_of_its_nic() -> 
 
 
 @pytest.mark.usefixtures("machine")
-def test_the_second_port_of_an_adapter_has_its_own_core() -> None:
+def test_the_second_port_of_an_adapter_has_its_own_core():
     room = Room(("mlx5_0", "mlx5_0:2"))
     seats_of_both = [given(room, name, turn)[0] for name in ("mlx5_0", "mlx5_0:2") for turn in (0, 1)]
     assert len(set.union(*seats_of_both)) == 4
 
 
-def test_without_a_list_the_cpus_of_the_numa_node_count(machine: Path) -> None:
+def test_without_a_list_the_cpus_of_the_numa_node_count(machine):
     (machine / "sys/class/infiniband/mlx5_5/device/local_cpulist").unlink()
     assert given(Room(("mlx5_5",)), "mlx5_5") == ({25}, "NUMA node 1", "")
 
 
-def test_where_cores_are_few_the_programs_share_those_near_the_nic(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_cores_are_few_the_programs_share_those_near_the_nic(machine, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {20, 21, 22, 30, 31})
     assert given(Room(NICS), "mlx5_2") == ({20, 21, 22}, "NUMA node 0", "")
     assert given(Room(("mlx5_2",)), "mlx5_2", 1) == ({22}, "NUMA node 0", "")
@@ -80,29 +76,29 @@ def test_where_cores_are_few_the_programs_share_those_near_the_nic(
     assert given(Room(NICS), "mlx5_2")[2] == "none of the CPUs near mlx5_2 (0-23,48-71) may be used here"
 
 
-def test_a_virtual_machine_that_does_not_say_where_its_nics_are(machine: Path) -> None:
+def test_a_virtual_machine_that_does_not_say_where_its_nics_are(machine):
     tree(machine, nic("mlx5_0", "-1", "0-95"))
     cpus, place, why = given(Room(NICS), "mlx5_0")
     assert (cpus, place) == (set(), "")
     assert why == "sysfs does not say to which of 2 NUMA nodes mlx5_0 belongs"
 
 
-def test_with_one_numa_node_every_cpu_is_near(machine: Path) -> None:
+def test_with_one_numa_node_every_cpu_is_near(machine):
     tree(machine, {**nic("mlx5_0", "-1", "0-95"), "devices/system/node/has_cpu": "0"})
     assert given(Room(("mlx5_0",)), "mlx5_0") == ({1}, "the only NUMA node", "")
 
 
 @pytest.mark.parametrize("written", ["", "-", "0-", "a-b", "0-3,", "1,-4", "\u0661"])
-def test_a_list_that_is_none_names_no_cpu(written: str) -> None:
+def test_a_list_that_is_none_names_no_cpu(written):
     assert seats.cpus_in(written) == set()
 
 
-def test_a_list_of_cpus_is_read_and_bounded() -> None:
+def test_a_list_of_cpus_is_read_and_bounded():
     assert seats.cpus_in("0-2,8") == {0, 1, 2, 8}
     assert seats.cpus_in("0-99999") == set(range(8193))
 
 
-def test_a_process_starts_on_its_cpus_and_ours_are_as_before() -> None:
+def test_a_process_starts_on_its_cpus_and_ours_are_as_before():
     before = os.sched_getaffinity(0)
     one = {max(before)}
     seat = seats.Seat(one, "NUMA node 0")
@@ -124,7 +120,7 @@ def test_a_process_starts_on_its_cpus_and_ours_are_as_before() -> None:
     assert seats.allowed(child.pid) == ""
 
 
-def test_cpus_that_the_kernel_refuses_are_said_and_the_program_runs() -> None:
+def test_cpus_that_the_kernel_refuses_are_said_and_the_program_runs():
     seat = seats.Seat({8000}, "NUMA node 0")
     with seats.taken(seat):
         assert subprocess.run(["true"], check=False).returncode == 0

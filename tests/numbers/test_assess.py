@@ -1,7 +1,5 @@
 """Assess: which comparison decides on a number, in which words, and what is never a pass."""
 
-from collections.abc import Sequence
-
 import pytest
 from support.measured import ALL_REDUCE, baseline, margins, metric, peers
 from support.measured import others as like
@@ -10,8 +8,8 @@ from nodegate.baseline.baseline import Baseline
 from nodegate.errors import CannotMeasure, NotJudged, UsageError
 from nodegate.numbers import metric_findings
 from nodegate.numbers.against_others import Reference
-from nodegate.numbers.assessments import Assessment, Beside, assess, assessments, right, suspects
-from nodegate.numbers.comparison import Margins, NoPeers, PeerGroup
+from nodegate.numbers.assessments import Beside, assess, assessments, right, suspects
+from nodegate.numbers.comparison import Margins, NoPeers
 from nodegate.numbers.limits import of_platform
 from nodegate.numbers.peers import Peers
 from nodegate.records import part
@@ -37,20 +35,14 @@ PLAIN = f"  {ALL_REDUCE}: {{value: 480, unit: GB/s, source: learned, direction: 
 LIKE_480 = like(480.0, 0.004)
 
 
-def told(
-    *values: float,
-    entry: str = "",
-    others: PeerGroup | NoPeers = NOBODY,
-    inside: Reference | None = None,
-    **changes: str,
-) -> Assessment:
+def told(*values, entry="", others=NOBODY, inside=None, **changes):
     limits, measured = baseline(entry), metric(*values, **changes)
     physics = of_platform(measured, limits)
     stored = limits.entry(measured.name)
     return assess(measured, stored, others, MARGINS, Beside(physics, inside))
 
 
-def sentence(found: Assessment, **changes: str) -> str:
+def sentence(found, **changes):
     finding = metric_findings.finding_of(metric(found.value, **changes), found, remedy="")
     return finding.message.removeprefix(f"{finding.part.label}: ")
 
@@ -194,7 +186,7 @@ def test_a_slow_node_is_found_and_no_good_one_blamed(values, node, entry, verdic
 
 
 class TestTheRule:
-    def judge(self, *metrics: object, entry: str = "", fleet: Peers | None = None) -> Verdicts:
+    def judge(self, *metrics, entry="", fleet=None):
         verdicts = Verdicts()
         judged = fleet or peers(*[480.0] * 8)
         metric_findings.judge(
@@ -229,7 +221,7 @@ class TestTheRule:
             (True, "is true or false, not a number"),
         ],
     )
-    def test_a_margin_is_a_positive_number(self, value: object, wrong_by: str):
+    def test_a_margin_is_a_positive_number(self, value, wrong_by):
         wrong = {"measured.fleet_z": Limit(value, "", "inventory hosts.yaml:3")}
         with pytest.raises(UsageError, match=rf"measured\.fleet_z {wrong_by}"):
             Margins.of(baseline("", wrong))
@@ -242,7 +234,7 @@ class TestTheRule:
 
 class TestSuspects:
     @pytest.mark.parametrize("slow", [[3], range(6)], ids=["one", "a majority"])
-    def test_those_that_would_not_pass(self, slow: Sequence[int]):
+    def test_those_that_would_not_pass(self, slow):
         nodes = {f"gpu{at:03}": ("hgx-h100-8", [metric(430.0 if at in slow else 480.0)]) for at in range(9)}
         assert set(suspects(nodes, dict.fromkeys(nodes, baseline()))) == {f"gpu{at:03}" for at in slow}
 
@@ -251,6 +243,6 @@ class TestSuspects:
         assert set(suspects(nodes, {"gpu001": baseline(), "gpu002": baseline(ENTRY)})) == set()
 
     @pytest.mark.parametrize(("others", "found"), [([metric(480)], {"gpu002"}), ([], set())])
-    def test_a_node_that_gave_no_number_where_others_did(self, others: list[object], found: set[str]):
+    def test_a_node_that_gave_no_number_where_others_did(self, others, found):
         nodes = {"gpu001": ("hgx-h100-8", others), "gpu002": ("hgx-h100-8", [])}
         assert set(suspects(nodes, dict.fromkeys(nodes, baseline()))) == found

@@ -17,16 +17,14 @@ SECOND_RACK = slice(8, 16)
 RACKS = {at: {"rack": f"r{at // 8}"} for at in range(NODES)}
 
 
-def speeds(
-    slow: list[int] | slice = slice(0), left: float = 1.0, *, seed: int = 5, noise: float = 0.005, nodes: int = NODES
-) -> np.ndarray:
+def speeds(slow=slice(0), left=1.0, *, seed=5, noise=0.005, nodes=NODES):
     """Of these nodes, of which the slow ones have so much left."""
     found = np.random.default_rng(seed).normal(480, 480 * noise, nodes)
     found[slow] *= left
     return found
 
 
-def judged(speed: np.ndarray, traits: dict[int, dict[str, str]], **changes: dict[int, str]) -> list[list]:
+def judged(speed, traits, **changes):
     names = [f"gpu{at:03}" for at in range(len(speed))]
     measured = {
         name: ("hgx-h100-8", [metric(float(speed[at]), **{key: of[at] for key, of in changes.items() if at in of})])
@@ -42,11 +40,11 @@ def judged(speed: np.ndarray, traits: dict[int, dict[str, str]], **changes: dict
     ]
 
 
-def batch_of(findings: list) -> list[str]:
+def batch_of(findings):
     return [f"{each.verdict.value}: {each.text}" for each in findings if each.code.startswith("batch ")]
 
 
-def worst_of(findings: list) -> Verdict:
+def worst_of(findings):
     return max((each.verdict for each in findings), key=[PASS, WARN, FAIL].index)
 
 
@@ -107,7 +105,7 @@ def test_most_of_a_fleet_behind_a_tenth_is_a_warning_for_nobody_knows_which_part
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_gradient_over_racks_is_no_fault_of_the_last_one(seed: int):
+def test_a_gradient_over_racks_is_no_fault_of_the_last_one(seed):
     racks = {at: {"rack": f"r{at // 4}"} for at in range(64)}
     speed = speeds(seed=seed, nodes=64) * np.repeat(np.linspace(1.015, 0.985, 16), 4)
     found = judged(speed, racks)

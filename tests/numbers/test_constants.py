@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| `(\w+\.\w+)` \| ([^|]+) \| [^|]+ \| [^|]+ \|$", re.MULTILINE)
 
 
-def held() -> dict[str, object]:
+def held():
     """The numbers that stand at the head of the files of numbers/."""
     found: dict[str, object] = {}
     for file in (ROOT / "src/nodegate/numbers").glob("*.py"):

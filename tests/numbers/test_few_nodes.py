@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.measured import baseline, metric
 
-from bench.fleets import HIGH, LOW, Cell, Noise, drawn
+from bench.fleets import HIGH, LOW, Cell, drawn
 from bench.judged_fleets import NAMES, judged
 from nodegate.metric import Metric, Statistic
 from nodegate.numbers.assessments import assessments
@@ -16,7 +16,7 @@ RATE = "burn.bf16_tflops"
 FAIL, WARN, UNKNOWN = Verdict.FAIL, Verdict.WARN, Verdict.NOT_JUDGED
 
 
-def of_pairs(*speeds: float) -> list[tuple[Verdict, str]]:
+def of_pairs(*speeds):
     fleet = {
         f"gpu{at}": ("hgx-h100-8", [Metric("nccl.group_all_reduce_gb_per_s", looks, "GB/s", statistic=Statistic.BEST)])
         for at, looks in enumerate((speed, speed * 0.995) for speed in speeds)
@@ -45,7 +45,7 @@ def test_who_is_told_by_few_others(speeds, verdicts, said):
     assert said in found[-1][1]
 
 
-def told(nodes: int, noise: Noise, left: float, where: str, trials: int) -> tuple[list[Verdict], list[Verdict]]:
+def told(nodes, noise, left, where, trials):
     rng, good, slow = np.random.default_rng(4), [], []
     for _ in range(trials):
         fleet = drawn(
@@ -59,7 +59,7 @@ def told(nodes: int, noise: Noise, left: float, where: str, trials: int) -> tupl
 
 @pytest.mark.parametrize("where", ["burn", "busbw"])
 @pytest.mark.parametrize(("nodes", "verdict"), [(2, WARN), (3, FAIL), (4, FAIL)])
-def test_a_node_10_percent_slow_of_few_is_told_and_no_good_one(nodes: int, verdict: Verdict, where: str) -> None:
+def test_a_node_10_percent_slow_of_few_is_told_and_no_good_one(nodes, verdict, where):
     good, slow = told(nodes, LOW, 0.9, where, 3)
     assert slow == [verdict] * 3
     assert FAIL not in good
@@ -67,7 +67,7 @@ def test_a_node_10_percent_slow_of_few_is_told_and_no_good_one(nodes: int, verdi
 
 
 @pytest.mark.parametrize("noise", [LOW, HIGH], ids=["low", "high"])
-def test_good_nodes_of_few_are_not_rejected(noise: Noise) -> None:
+def test_good_nodes_of_few_are_not_rejected(noise):
     good, _ = told(3, noise, 1.0, "", 4)
     assert FAIL not in good
     assert good.count(WARN) <= 0.05 * len(good)

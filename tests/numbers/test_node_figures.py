@@ -15,11 +15,11 @@ RATE = "burn.bf16_tflops"
 BY = baseline()
 
 
-def gpus(speeds: object, *, unit: str = "TFLOPS") -> list:
+def gpus(speeds, *, unit="TFLOPS"):
     return [metric(float(speed), name=RATE, unit=unit, device=f"GPU {at}") for at, speed in enumerate(speeds)]
 
 
-def told(own: object, *, chips: float = 0.015) -> list:
+def told(own, *, chips=0.015):
     rng = np.random.default_rng(11)
     fleet = {f"gpu{at:02}": ("hgx-h100-8", gpus(rng.normal(700, 700 * chips, 8))) for at in range(15)}
     fleet["own"] = ("hgx-h100-8", gpus(own))
@@ -57,16 +57,14 @@ def test_each_attempt_has_its_own_median():
 COPY = "memory.host_to_device_gb_per_s"
 
 
-def places(
-    rates: list[float], *, nodes: int = 16, unit: str = "GB/s", slower_link: int | None = None
-) -> dict[str, str]:
-    def own() -> list:
+def places(rates, *, nodes=16, unit="GB/s", slower_link=None):
+    def own():
         return [metric(rate, name=COPY, unit=unit, device=f"GPU {at}") for at, rate in enumerate(rates)]
 
     fleet = {f"gpu{at:02}": ("hgx-h100-8", own()) for at in range(nodes)}
     peers = Peers.of(fleet).of_node("gpu03")
 
-    def link(each: object, _: object) -> Physics:
+    def link(each, _):
         return Physics(200.0 if each.device == f"GPU {slower_link}" else 400.0, "its link")
 
     found = assessments(fleet["gpu03"][1], baseline=baseline(), peers=peers, physics=link)
@@ -90,5 +88,5 @@ def test_a_place_that_is_7_percent_slow_on_all_nodes_is_a_warning():
     ],
     ids=["all equal", "half of the places", "a little", "a slower link", "heat"],
 )
-def test_what_is_no_fault_of_a_place(rates: list[float], more: dict[str, object]):
+def test_what_is_no_fault_of_a_place(rates, more):
     assert places(rates, **more) == {}

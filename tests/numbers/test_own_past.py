@@ -7,7 +7,7 @@ from support.measured import baseline, margins, metric, peers
 from support.measured import others as like
 
 from nodegate.numbers import metric_findings
-from nodegate.numbers.assessments import Assessment, Beside, assess, assessments, suspects
+from nodegate.numbers.assessments import Beside, assess, assessments, suspects
 from nodegate.numbers.comparison import NoPeers
 from nodegate.numbers.past import Past, Pasts, history
 from nodegate.numbers.peers import Peers
@@ -22,9 +22,7 @@ LIMIT = "  nccl.all_reduce_gb_per_s: {value: 440, unit: GB/s, source: learned, d
 QUIET, NOISY = 0.005, 0.03
 
 
-def told(
-    *values: float, past: list[float], noise: float = QUIET, proven_by: str = "", unit: str = "GB/s"
-) -> Assessment:
+def told(*values, past, noise=QUIET, proven_by="", unit="GB/s"):
     measured = metric(*values, unit=unit, better="lower" if unit == "°C" else "higher")
     right = baseline(LIMIT).entry(measured.name) if proven_by == "baseline" else None
     others = like(480.0, 0.04) if proven_by == "fleet" else NOBODY
@@ -83,7 +81,7 @@ def test_the_limit_is_its_own_past():
 
 
 class TestNoise:
-    def of(self, *pasts: list[float], now: float = 480.0, others: float = 0.0) -> Past:
+    def of(self, *pasts, now=480.0, others=0.0):
         alike = [metric(now, device=f"GPU {at}") for at in range(len(pasts))]
         held = {each.device: values for each, values in zip(alike, pasts, strict=True)}
         group = like(480.0, others) if others else NOBODY
@@ -114,7 +112,7 @@ class TestNoise:
         assert Pasts([new], lambda _: ()).of(new, NOBODY, MARGINS) is None
 
 
-def test_the_finding_says_it_in_words() -> None:
+def test_the_finding_says_it_in_words():
     verdicts = Verdicts()
     own = peers(470.0, 469.0, 471.0, 470.5, 469.5, 470.0, 468.5, 471.5).of_node(
         "gpu001", lambda _: [500.0, 501.0, 500.5, 499.5, 500.0, 470.0, 470.0, 470.0]
@@ -126,7 +124,7 @@ def test_the_finding_says_it_in_words() -> None:
     )
 
 
-def test_a_node_whose_devices_all_lose_a_little_is_told_as_a_whole() -> None:
+def test_a_node_whose_devices_all_lose_a_little_is_told_as_a_whole():
     """Each is within its noise; the median of the eight is not."""
     fleet = {
         f"gpu{node:03}": ("hgx-h100-8", [metric(480.0 + node, device=f"GPU {at}") for at in range(8)])
@@ -151,7 +149,7 @@ NIGHT, WEEK = 1 / 7, 1.0  # weeks between two runs
 LOOKS = 3
 
 
-def first_alarm(seed: int, *, noise: float, weeks: float, steady: int, runs: int, a_week: float) -> float | None:
+def first_alarm(seed, *, noise, weeks, steady, runs, a_week):
     """What a number of a whole node has lost when its past warns of it; None where it never does.
 
     The other nodes are as noisy and find nothing. Of a look in a hundred 5 to 30 % are lost.
@@ -175,7 +173,7 @@ def first_alarm(seed: int, *, noise: float, weeks: float, steady: int, runs: int
     return None
 
 
-def disturbed(drawn: Random) -> float:
+def disturbed(drawn):
     return 1 - drawn.uniform(0.05, 0.30) if drawn.random() < 0.01 else 1.0
 
 
@@ -183,7 +181,7 @@ def disturbed(drawn: Random) -> float:
     ("noise", "weeks", "steady"),
     [(0.005, NIGHT, 0), (0.005, NIGHT, 20), (0.01, NIGHT, 0), (0.01, NIGHT, 20), (0.005, WEEK, 8), (0.003, WEEK, 4)],
 )
-def test_one_per_cent_a_week_is_found_before_six_per_cent_are_lost(noise: float, weeks: float, steady: int) -> None:
+def test_one_per_cent_a_week_is_found_before_six_per_cent_are_lost(noise, weeks, steady):
     for seed in range(8):
         lost = first_alarm(seed, noise=noise, weeks=weeks, steady=steady, runs=int(8 / weeks), a_week=0.01)
         assert lost is not None
@@ -191,6 +189,6 @@ def test_one_per_cent_a_week_is_found_before_six_per_cent_are_lost(noise: float,
 
 
 @pytest.mark.parametrize("noise", [0.003, 0.01, 0.03])
-def test_what_does_not_age_is_left_alone(noise: float) -> None:
+def test_what_does_not_age_is_left_alone(noise):
     for seed in range(12):
         assert first_alarm(seed, noise=noise, weeks=NIGHT, steady=150, runs=0, a_week=0.0) is None

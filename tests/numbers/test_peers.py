@@ -54,7 +54,7 @@ class TestWhoIsAPeer:
         assert (found.median, found.spread) == (pytest.approx(482.5, abs=0.7), pytest.approx(0.004, abs=0.0025))
 
     @pytest.mark.parametrize("other", [{"gpus": "4"}, {"size_bytes": "1024"}, {"name": "nccl.all_gather_gb_per_s"}])
-    def test_values_of_other_conditions_are_not_compared(self, other: dict[str, str]):
+    def test_values_of_other_conditions_are_not_compared(self, other):
         measured = fleet(*[480.0] * 8)
         measured["gpu009"] = (PLATFORM, [metric(430, **other)])
         judged = Peers.of(measured)
@@ -64,7 +64,7 @@ class TestWhoIsAPeer:
         )
 
     @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0, 1e300])
-    def test_a_value_that_can_be_no_measurement_counts_for_nobody(self, bad: float):
+    def test_a_value_that_can_be_no_measurement_counts_for_nobody(self, bad):
         measured = fleet(*[480.0] * 8)
         measured["gpu009"] = (PLATFORM, [metric(bad)])
         assert group(Peers.of(measured).group("gpu001", metric(480), MARGINS)).nodes == 7
@@ -159,7 +159,7 @@ def test_a_normal_spread_is_one_part(size, draws):
 FREE = degrees(7, 1)
 
 
-def spreads(rng: np.random.Generator, *true: float) -> list[tuple[float, float]]:
+def spreads(rng, *true):
     return [(scale(rng.normal(0, each, 7)), FREE) for each in true]
 
 
@@ -186,12 +186,12 @@ def test_one_that_is_far_noisier_than_its_kin_keeps_its_noise():
 @pytest.mark.parametrize(
     "kin", [[(0.01, FREE)], [(0.01, FREE), (0.0, FREE), (0.0, FREE)]], ids=["none", "without spread"]
 )
-def test_what_has_no_kin_stands_for_itself(kin: list[tuple[float, float]]):
+def test_what_has_no_kin_stands_for_itself(kin):
     assert moderated((0.01, FREE), kin) == (0.01, FREE)
 
 
 @pytest.mark.parametrize("freedom", [2.0, 4.5, 30.0, 1000.0])
-def test_where_the_spread_is_a_guess_it_is_students_t(freedom: float):
+def test_where_the_spread_is_a_guess_it_is_students_t(freedom):
     assert reach(1e-5, freedom) == pytest.approx(student.isf(1e-5, freedom))
 
 

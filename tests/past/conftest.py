@@ -8,10 +8,10 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_sync(monkeypatch):
     connect = sqlite3.connect
 
-    def quick(*arguments: object, **named: object) -> sqlite3.Connection:
+    def quick(*arguments, **named):
         base = connect(*arguments, **named)  # type: ignore[arg-type]
         base.execute("pragma synchronous = off")
         return base

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from support.lemon_fleet import DAY_S, START_S, Site
@@ -13,14 +13,14 @@ from nodegate.node import Node
 from nodegate.past import database
 from nodegate.past.event import REPAIR, Event
 from nodegate.past.keys import Keys, Placed
-from nodegate.past.lemon import Told, lines, to_do
+from nodegate.past.lemon import lines, to_do
 from nodegate.past.lemons import at_least, beyond, of_record
 from nodegate.past.record import FleetRecord
 from nodegate.profile import Profile
 from nodegate.run.judging import Judging
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    pass
 
 # Faults of good nodes: what the others have in a month.
 USUAL = tuple((f"gpu{at:02}", "GPU 1", (at,)) for at in range(6, 10))
@@ -30,16 +30,16 @@ Named = tuple[tuple[str, str, str], ...]
 LENIENT = frozenset(range(28)) - {*FOUR}
 
 
-def case(name: str, named: Named = (), events: tuple[Event, ...] = (), **site: Any) -> Any:
+def case(name, named=(), events=(), **site):
     """A fleet, and what is named of it: (what, part, advice)."""
     return pytest.param(site, named, events, id=name)
 
 
-def on(*nights: int, node: str = "gpu03", slot: str = "GPU 0") -> tuple[str, str, tuple[int, ...]]:
+def on(*nights, node="gpu03", slot="GPU 0"):
     return node, slot, nights
 
 
-def repaired(part: str, night: float) -> Event:
+def repaired(part, night):
     return Event(START_S + DAY_S * night, REPAIR, "", part, "me", "reseated")
 
 
@@ -100,13 +100,13 @@ CASES = (
 )
 
 
-def kept(file: Path, **of: Any) -> Site:
+def kept(file, **of):
     site = Site(file, **of)
     site.keep()
     return site
 
 
-def told(site: Site, until_night: float | None = None) -> Told:
+def told(site, until_night=None):
     until = None if until_night is None else START_S + DAY_S * until_night
     with database.reading(site.record.file) as base:
         found = of_record(base, until)
@@ -115,13 +115,13 @@ def told(site: Site, until_night: float | None = None) -> Told:
 
 
 @pytest.mark.parametrize(("site", "named", "events"), CASES)
-def test_what_is_named(site: dict[str, Any], named: Named, events: tuple[Event, ...], tmp_path: Path) -> None:
+def test_what_is_named(site, named, events, tmp_path):
     fleet = Site(tmp_path / "fleet.sqlite", **site)
     fleet.keep(events)
     assert tuple((each.unit.what, each.unit.key, each.advice) for each in told(fleet).named) == named
 
 
-def test_the_past_of_a_board_is_asked_by_its_serial_number_and_as_it_was_then(tmp_path: Path) -> None:
+def test_the_past_of_a_board_is_asked_by_its_serial_number_and_as_it_was_then(tmp_path):
     site = kept(tmp_path / "fleet.sqlite", faults=(*USUAL, on(*FOUR)))
     here = Keys("gpu05", (Placed("GPU 1", "gpu03-0"), Placed("chassis", "chassis-gpu05")))
     assert [(slot, each.unit.node) for slot, each in told(site).of(here)] == [("GPU 1", "gpu03")]
@@ -129,7 +129,7 @@ def test_the_past_of_a_board_is_asked_by_its_serial_number_and_as_it_was_then(tm
     assert told(site, 16.0).days["S/N chassis-gpu05"] == 16
 
 
-def test_a_run_asks_for_its_own_parts_before_its_own_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_asks_for_its_own_parts_before_its_own_time(tmp_path, monkeypatch):
     site = kept(tmp_path / "fleet.sqlite", faults=(*USUAL, on(*FOUR)))
     parts = {"gpu03": ("gpu05-0", "chassis-gpu03"), "gpu05": ("gpu03-0", "chassis-gpu05"), "new": ("x", "y")}
     keys = {
@@ -152,7 +152,7 @@ def test_a_run_asks_for_its_own_parts_before_its_own_time(tmp_path: Path, monkey
     assert lost.view.fleet().past("gpu05") is None
 
 
-def test_a_reset_does_not_help_what_comes_again(tmp_path: Path) -> None:
+def test_a_reset_does_not_help_what_comes_again(tmp_path):
     site = kept(tmp_path / "fleet.sqlite", faults=(on(15, 20, 25), on(5, 20, 25, node="gpu04")))
     assert told(site).recurring == {(BOARD, "gpu03", "GPU 0"): "gpu_lost"}
     site = kept(tmp_path / "replaced.sqlite", faults=(on(15, 20, 23),), replaced={25: "gpu03"})
@@ -162,7 +162,7 @@ def test_a_reset_does_not_help_what_comes_again(tmp_path: Path) -> None:
     assert told(site).recurring == {(BOARD, "gpu03", "GPU 0"): "any"}
 
 
-def test_a_batch_on_two_platforms_with_its_own_dates(tmp_path: Path) -> None:
+def test_a_batch_on_two_platforms_with_its_own_dates(tmp_path):
     names = [f"gpu{at:02}" for at in range(80)]
     bad = [*names[:8], *names[40:48]]
     faults = [on(20 - 2 * (at % 8), 26 - 2 * (at % 8), node=name) for at, name in enumerate(bad)]
@@ -189,7 +189,7 @@ def test_a_batch_on_two_platforms_with_its_own_dates(tmp_path: Path) -> None:
     ],
     ids=["boards", "no number", "the node", "one with and one without a number", "two without", "no answer"],
 )
-def test_several_parts_only_where_shown(tmp_path: Path, site: dict[str, Any], en: str, zh: str) -> None:
+def test_several_parts_only_where_shown(tmp_path, site, en, zh):
     fleet = kept(tmp_path / "fleet.sqlite", **site)
     (lemon,) = told(fleet).named
     assert lemon.advice == "soak"
@@ -198,7 +198,7 @@ def test_several_parts_only_where_shown(tmp_path: Path, site: dict[str, Any], en
     assert zh in said.zh
 
 
-def test_the_fleet_as_a_whole(tmp_path: Path) -> None:
+def test_the_fleet_as_a_whole(tmp_path):
     site = kept(tmp_path / "fleet.sqlite", nodes=10, faults=(on(2, 3), on(9, node="gpu04")))
     figures = told(site).figures
     assert (figures.machines, figures.node_days, figures.faults) == (10, 280, 2)
@@ -206,7 +206,7 @@ def test_the_fleet_as_a_whole(tmp_path: Path) -> None:
     assert figures.healthy_share == pytest.approx(277 / 280)
 
 
-def test_a_platform_of_two_nodes_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_platform_of_two_nodes_is_not_compared(tmp_path, monkeypatch):
     site = kept(tmp_path / "fleet.sqlite", nodes=2, faults=(on(*SIX, node="gpu01"),))
     few = {"S/N chassis-gpu00": "gpu00", "S/N chassis-gpu01": "gpu01"}
     assert (told(site).named, told(site).not_compared) == ((), few)
@@ -217,7 +217,7 @@ def test_a_platform_of_two_nodes_is_not_compared(tmp_path: Path, monkeypatch: py
     assert not past.compared
 
 
-def test_the_chance_is_exact() -> None:
+def test_the_chance_is_exact():
     assert at_least(3, 0, 0.25) == pytest.approx(0.25**3)
     assert at_least(2, 1, 0.5) == pytest.approx(0.5)
     assert beyond({"a": 0.001, "b": 0.019, "c": 0.2}, 5, 0.05) == {"a", "b"}

@@ -11,8 +11,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from support.remembered import keep
@@ -39,7 +37,7 @@ DEVICES = tuple(each.device for each in METRICS)
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def file(tmp_path, monkeypatch):
     """What forty nodes measured in three runs; one of them was accepted again."""
     monkeypatch.setattr(database, "WAIT_S", WAIT_S)
     file = tmp_path / "fleet.sqlite"
@@ -51,19 +49,19 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def judging(past: FleetRecord, monkeypatch: pytest.MonkeyPatch) -> Judging:
+def judging(past, monkeypatch):
     nodes = {name: Node(name) for name in FLEET}
     run = Judging(nodes, Profile.NIGHTLY, Baselines.read(), Waivers((), dt.date(2026, 11, 23)), past=past)
     monkeypatch.setattr(run.view, "metrics", lambda _node: METRICS)
     return run
 
 
-def told(run: Judging) -> list[str]:
+def told(run):
     return [note for note in results._notes(run) if "record" in note]
 
 
 @contextlib.contextmanager
-def held(file: Path):
+def held(file):
     with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("pragma locking_mode = exclusive")
         other.execute("begin exclusive")
@@ -71,7 +69,7 @@ def held(file: Path):
         yield
 
 
-def spoil_a_page(file: Path) -> None:
+def spoil_a_page(file):
     """The page of a table that the check before a run does not read."""
     with contextlib.closing(sqlite3.connect(file)) as index:
         (page,) = index.execute("select rootpage from sqlite_master where name = 'numbers'").fetchone()
@@ -81,7 +79,7 @@ def spoil_a_page(file: Path) -> None:
     file.write_bytes(raw)
 
 
-def test_a_lock_during_a_run_is_one_wait_and_one_note(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_during_a_run_is_one_wait_and_one_note(file, monkeypatch):
     run = judging(FleetRecord(file), monkeypatch)
     with held(file):
         begun = time.monotonic()
@@ -94,28 +92,26 @@ def test_a_lock_during_a_run_is_one_wait_and_one_note(file: Path, monkeypatch: p
     assert "no node was compared with its earlier runs" in note
 
 
-def newer(file: Path) -> None:
+def newer(file):
     with contextlib.closing(sqlite3.connect(file)) as base:
         base.execute(f"pragma user_version = {tables.VERSION + 1}")
 
 
-def cut(file: Path) -> None:
+def cut(file):
     file.write_bytes(file.read_bytes()[:5000])
 
 
-def no_database(file: Path) -> None:
+def no_database(file):
     file.write_bytes(b"no database at all, but long enough to be taken for one" * 40)
 
 
-def another_form(file: Path) -> None:
+def another_form(file):
     with contextlib.closing(sqlite3.connect(file)) as base:
         base.execute("drop table numbers")
 
 
 @pytest.mark.parametrize("harm", [spoil_a_page, newer, cut, no_database, another_form])
-def test_an_unusable_record_is_one_note(
-    file: Path, harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unusable_record_is_one_note(file, harm, monkeypatch):
     harm(file)
     before = file.read_bytes()
     run = judging(FleetRecord(file), monkeypatch)
@@ -127,7 +123,7 @@ def test_an_unusable_record_is_one_note(
     assert harm is spoil_a_page or file.read_bytes() == before
 
 
-def test_a_lock_before_a_run_does_not_end_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_before_a_run_does_not_end_it(file, monkeypatch):
     run = judging(FleetRecord(file), monkeypatch)
     with held(file):
         run.past.check()
@@ -135,13 +131,13 @@ def test_a_lock_before_a_run_does_not_end_it(file: Path, monkeypatch: pytest.Mon
     assert len(told(run)) == 1
 
 
-def test_a_record_that_is_sound_is_no_note(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_is_sound_is_no_note(file, monkeypatch):
     run = judging(FleetRecord(file), monkeypatch)
     assert list(run.view.earlier("gpu001")(METRICS[0])) == [745.0] * 3
     assert not told(run)
 
 
-def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_database_of_something_else_is_left_alone(tmp_path):
     file = tmp_path / "fleet.sqlite"
     with contextlib.closing(sqlite3.connect(file)) as base, base:
         base.execute("create table customers (name text)")
@@ -152,7 +148,7 @@ def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_any_damage_is_a_refusal_before_the_run_or_a_note(file: Path, seed: int) -> None:
+def test_any_damage_is_a_refusal_before_the_run_or_a_note(file, seed):
     chance, raw = random.Random(seed), bytearray(file.read_bytes())  # noqa: S311
     for _ in range(chance.choice((1, 20, 400))):
         raw[chance.randrange(100, len(raw))] = chance.randrange(256)
@@ -166,7 +162,7 @@ def test_any_damage_is_a_refusal_before_the_run_or_a_note(file: Path, seed: int)
     assert_no_fault(file)
 
 
-def assert_no_fault(file: Path) -> None:
+def assert_no_fault(file):
     assert cli.main(["history", "gpu[000-003]", "--record", str(file)]) in (0, 2)
 
 
@@ -181,9 +177,7 @@ COLUMNS = [
 
 
 @pytest.mark.parametrize(("table", "column"), COLUMNS)
-def test_an_odd_value_in_any_column_ends_nothing(
-    file: Path, table: str, column: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_odd_value_in_any_column_ends_nothing(file, table, column, capsys):
     for value in ODD:
         with contextlib.closing(sqlite3.connect(file)) as index, index:
             first = f"select {column} from {table} limit 1"  # noqa: S608 - names of this test
@@ -213,7 +207,7 @@ for run in range(begin, begin + 1000):
 """
 
 
-def kept_until_killed(file: Path, begin: int, seconds: float) -> list[int]:
+def kept_until_killed(file, begin, seconds):
     """The runs that were told to be kept before the process was killed, some time after the first."""
     command = [sys.executable, "-c", KEEPING, str(file), str(begin)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -225,7 +219,7 @@ def kept_until_killed(file: Path, begin: int, seconds: float) -> list[int]:
         return [int(line) for line in (first, *running.stdout) if line.endswith("\n")]
 
 
-def test_what_was_kept_is_there_and_nothing_is_half_there(tmp_path: Path) -> None:
+def test_what_was_kept_is_there_and_nothing_is_half_there(tmp_path):
     chance, file = random.Random(7), tmp_path / "fleet.sqlite"  # noqa: S311
     told: list[int] = []
     for kill in range(KILLS):

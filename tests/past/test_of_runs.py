@@ -35,13 +35,13 @@ join quantities on quantities.id = sequences.quantity
 """
 
 
-def held(file: Path) -> list[list[tuple[object, ...]]]:
+def held(file):
     with contextlib.closing(sqlite3.connect(file)) as base:
         return [sorted(base.execute(asked)) for asked in _QUESTIONS.split(";")]
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     """Where hgx01 to hgx03 of the demo fleet (healthy; GPU 2 is slow; GPU 3 is lost) were tested and judged again."""
     where = tmp_path_factory.mktemp("site")
     demo = ["--inventory", str(ROOT / "inventory" / "demo.yaml"), "--nodes", "hgx[01-03]", "--run-dir", "reports/one"]
@@ -51,7 +51,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where / "reports"
 
 
-def test_a_run_leaves_its_verdicts_causes_and_numbers(site: Path) -> None:
+def test_a_run_leaves_its_verdicts_causes_and_numbers(site):
     runs, decisions, causes, _, places, traits, numbers = held(site / "fleet.sqlite")
     assert [row[0] for row in runs] == ["one"]  # what is judged again is no run of its own
     nodes = json.loads((site / "one" / "report.json").read_bytes())["nodes"]
@@ -64,14 +64,14 @@ def test_a_run_leaves_its_verdicts_causes_and_numbers(site: Path) -> None:
     assert sound == {0}
 
 
-def test_a_rebuild_gives_the_same(site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rebuild_gives_the_same(site, tmp_path, capsys):
     rebuilt = tmp_path / "fleet.sqlite"
     assert cli.main(["record", "rebuild", str(site / "one"), str(site / "two"), "--record", str(rebuilt)]) == 0
     assert "1 run and 0 events added" in capsys.readouterr().out
     assert held(rebuilt) == held(site / "fleet.sqlite")
 
 
-def test_a_rebuild_loses_nothing(site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rebuild_loses_nothing(site, tmp_path, capsys):
     reports = Path(shutil.copytree(site, tmp_path / "reports", symlinks=True))
     record = reports / "fleet.sqlite"
     assert cli.main(["repaired", "hgx03", "GPU 3 replaced", "--record", str(record)]) == 0
@@ -91,14 +91,14 @@ def test_a_rebuild_loses_nothing(site: Path, tmp_path: Path, capsys: pytest.Capt
     assert "events.jsonl:1: not an event" in capsys.readouterr().err
 
 
-def test_two_folders_need_no_record(site: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_two_folders_need_no_record(site, capsys, tmp_path):
     command = ["diff", str(site / "one"), str(site / "two"), "--record", str(tmp_path / "none.sqlite")]
     assert cli.main(command) == 0
     assert "new: none" in capsys.readouterr().out
     assert not (tmp_path / "none.sqlite").exists()
 
 
-def test_pandas_reads_it(site: Path) -> None:
+def test_pandas_reads_it(site):
     record = nodegate.open_record(site / "fleet.sqlite")
     for name, columns in _COLUMNS.findall(PAGE):
         assert list(getattr(record, name).columns) == re.findall(r"`(\w+)`", columns)

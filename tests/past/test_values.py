@@ -7,13 +7,12 @@ import datetime as dt
 import sqlite3
 import threading
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine
-from support.burning import Document, burnt
+from support.burning import burnt
 from support.remembered import BEGIN_S, DAY_S, keep, past_of, placed
 
 from nodegate.baseline.baseline import Baselines
@@ -31,31 +30,24 @@ from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    pass
 
 BUSBW = Metric("nccl.all_reduce_gb_per_s", (478.0,), "GB/s", conditions={"nccl": "2.27.3", "size_bytes": "8589934592"})
 GPU = Metric("burn.bf16_tflops", (745.0,), "TFLOPS", "GPU 3")
 
 
-def keep_nights(
-    record: FleetRecord,
-    nights: Iterable[int],
-    measured: Metric = BUSBW,
-    fleet: Iterable[str] = ("gpu01",),
-    *,
-    sound: bool = True,
-) -> None:
+def keep_nights(record, nights, measured=BUSBW, fleet=("gpu01",), *, sound=True):
     """In each night a value of its own, so that one can tell which are left."""
     for night in nights:
         value = replace(measured, values=(400.0 + night,))
         keep(record, f"night {night}", float(night), {node: [value] for node in fleet}, sound=sound)
 
 
-def steps_to_read(record: FleetRecord, monkeypatch: pytest.MonkeyPatch) -> int:
+def steps_to_read(record, monkeypatch):
     """How many tens of steps the database takes to read a node."""
     connect, steps = sqlite3.connect, []
 
-    def counting(*arguments: object, **named: object) -> sqlite3.Connection:
+    def counting(*arguments, **named):
         base = connect(*arguments, **named)  # type: ignore[arg-type]
         base.set_progress_handler(lambda: steps.append(1), 10)
         return base
@@ -66,24 +58,24 @@ def steps_to_read(record: FleetRecord, monkeypatch: pytest.MonkeyPatch) -> int:
     return len(steps)
 
 
-def accept_again(record: FleetRecord, at: float, monkeypatch: pytest.MonkeyPatch, *nodes: str) -> None:
+def accept_again(record, at, monkeypatch, *nodes):
     with monkeypatch.context() as patched:
         patched.setattr("time.time", lambda: at)
         tell(record.file, ACCEPT_AGAIN, nodes or ["gpu01"], "new cold plates")
 
 
 @pytest.fixture
-def record(tmp_path: Path) -> FleetRecord:
+def record(tmp_path):
     return FleetRecord(tmp_path / "reports" / "fleet.sqlite")
 
 
-def test_a_node_without_a_past_has_none_and_no_file_is_made(record: FleetRecord) -> None:
+def test_a_node_without_a_past_has_none_and_no_file_is_made(record):
     record.check()
     assert past_of(record, "gpu01", 100.0) == {}
     assert not record.file.exists()
 
 
-def test_values_of_runs_before_come_back_oldest_first_under_the_key_of_their_metric(record: FleetRecord) -> None:
+def test_values_of_runs_before_come_back_oldest_first_under_the_key_of_their_metric(record):
     for _ in range(2):  # keeping a run twice keeps it once
         keep(record, "monday", 1.0, {"gpu01": [BUSBW]})
     keep(record, "tuesday", 2.0, {"gpu01": [replace(BUSBW, values=(481.0, 482.0))], "gpu02": [BUSBW]})
@@ -92,7 +84,7 @@ def test_values_of_runs_before_come_back_oldest_first_under_the_key_of_their_met
     assert key_of(replace(BUSBW, conditions={**BUSBW.conditions, "nccl": "2.28.1"})) != key_of(BUSBW)
 
 
-def test_bad_nights_do_not_become_normal_and_push_no_good_one_out(record: FleetRecord) -> None:
+def test_bad_nights_do_not_become_normal_and_push_no_good_one_out(record):
     keep_nights(record, range(5))
     keep_nights(record, range(5, 15), replace(BUSBW, values=(200.0,)), sound=False)
     assert past_of(record, "gpu01", 1e9) == {key_of(BUSBW): [400.0, 401.0, 402.0, 403.0, 404.0]}
@@ -101,7 +93,7 @@ def test_bad_nights_do_not_become_normal_and_push_no_good_one_out(record: FleetR
     assert len(past_of(record, "gpu01", 1e9)[key_of(BUSBW)]) == FIRST + NEWEST
 
 
-def test_a_run_that_only_judges_again_keeps_nothing(record: FleetRecord) -> None:
+def test_a_run_that_only_judges_again_keeps_nothing(record):
     keep_nights(FleetRecord(record.file, keeps=False), range(1))
     assert not record.file.exists()
     keep_nights(record, range(1))
@@ -112,11 +104,11 @@ def test_a_run_that_only_judges_again_keeps_nothing(record: FleetRecord) -> None
     assert record.file.read_bytes() == before
 
 
-def test_a_burn_of_another_length_is_another_key(record: FleetRecord) -> None:
+def test_a_burn_of_another_length_is_another_key(record):
     of_a_minute = burnt(Machine.hgx_h100()).metrics
     assert {each.over_runs["seconds"] for each in of_a_minute} == {"60"}
 
-    def longer(found: Document) -> None:
+    def longer(found):
         for phase in found["phases"]:
             phase["seconds"] *= 10
 
@@ -126,13 +118,13 @@ def test_a_burn_of_another_length_is_another_key(record: FleetRecord) -> None:
     assert not any(key_of(each) in earlier for each in burnt(Machine.hgx_h100(), longer).metrics)
 
 
-def test_nodes_and_baselines_see_no_difference_in_the_length_of_a_burn() -> None:
+def test_nodes_and_baselines_see_no_difference_in_the_length_of_a_burn():
     (first, *_) = burnt(Machine.hgx_h100()).metrics
     assert "seconds" not in first.conditions
     assert replace(first, over_runs={"seconds": "600"}).key == first.key
 
 
-def test_the_first_values_and_the_newest_are_kept_and_of_what_lies_between_a_median(record: FleetRecord) -> None:
+def test_the_first_values_and_the_newest_are_kept_and_of_what_lies_between_a_median(record):
     runs = 4 * (FIRST + NEWEST)
     keep_nights(record, range(runs))
     values = past_of(record, "gpu01", 1e9)[key_of(BUSBW)]
@@ -142,7 +134,7 @@ def test_the_first_values_and_the_newest_are_kept_and_of_what_lies_between_a_med
     assert stored <= FIRST + 2 * NEWEST + 16
 
 
-def test_each_month_keeps_its_median(record: FleetRecord) -> None:
+def test_each_month_keeps_its_median(record):
     """190 nights: of what lies between the first and the newest values one is left of each month that is over."""
     for night in range(190):
         value = replace(BUSBW, values=(500.0 - night % 30,))
@@ -155,7 +147,7 @@ def test_each_month_keeps_its_median(record: FleetRecord) -> None:
     assert months == [10, 11, 12, 1]
 
 
-def test_a_number_that_is_new_keeps_its_own_first_values(record: FleetRecord) -> None:
+def test_a_number_that_is_new_keeps_its_own_first_values(record):
     keep_nights(record, range(100))
     newer = replace(BUSBW, conditions={**BUSBW.conditions, "nccl": "2.28.1"})
     keep_nights(record, range(100, 200), newer)
@@ -163,7 +155,7 @@ def test_a_number_that_is_new_keeps_its_own_first_values(record: FleetRecord) ->
     assert past_of(record, "gpu01", 1e9)[key_of(BUSBW)][:FIRST] == [400.0 + night for night in range(FIRST)]
 
 
-def test_accepted_again_a_node_has_no_past_before_that(record: FleetRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accepted_again_a_node_has_no_past_before_that(record, monkeypatch):
     keep_nights(record, range(10))
     accept_again(record, 9.5, monkeypatch)
     assert past_of(record, "gpu01", 10.0) == {}
@@ -172,7 +164,7 @@ def test_accepted_again_a_node_has_no_past_before_that(record: FleetRecord, monk
     assert past_of(record, "gpu01", 1e9) == {key_of(BUSBW): [410.0, 411.0]}
 
 
-def test_the_first_values_since_then_are_kept_too(record: FleetRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_values_since_then_are_kept_too(record, monkeypatch):
     parts = {"gpu01": placed(chassis="CZ1234")}
     for night in (*range(100), *range(100, 300)):
         if night == 100:
@@ -182,7 +174,7 @@ def test_the_first_values_since_then_are_kept_too(record: FleetRecord, monkeypat
     assert values == [400.0 + night for night in (*range(100, 100 + FIRST), *range(300 - NEWEST, 300))]
 
 
-def test_an_unknown_node_cannot_be_accepted_again(record: FleetRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_node_cannot_be_accepted_again(record, monkeypatch):
     with pytest.raises(UsageError, match="there is no record yet"):
         accept_again(record, 1.0, monkeypatch, "gpu09")
     assert not record.file.exists()
@@ -192,7 +184,7 @@ def test_an_unknown_node_cannot_be_accepted_again(record: FleetRecord, monkeypat
     assert past_of(record, "gpu01", 10.0) != {}
 
 
-def test_reading_a_node_does_not_cost_more_with_every_run(record: FleetRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_a_node_does_not_cost_more_with_every_run(record, monkeypatch):
     fleet = [f"gpu{number:02}" for number in range(20)]
     keep_nights(record, range(100), fleet=fleet)
     before = steps_to_read(record, monkeypatch)
@@ -201,7 +193,7 @@ def test_reading_a_node_does_not_cost_more_with_every_run(record: FleetRecord, m
     assert steps_to_read(record, monkeypatch) <= 1.5 * before + 200  # a run is a line of a small table
 
 
-def test_a_node_is_read_once_in_a_run(record: FleetRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_is_read_once_in_a_run(record, monkeypatch):
     keep_nights(record, range(3))
     today = dt.date(2026, 11, 23)
     judging = Judging({"gpu01": Node("gpu01")}, Profile.NIGHTLY, Baselines.read(), Waivers((), today), past=record)
@@ -212,7 +204,7 @@ def test_a_node_is_read_once_in_a_run(record: FleetRecord, monkeypatch: pytest.M
     assert list(earlier(BUSBW)) == [400.0, 401.0, 402.0]
 
 
-def test_another_look_reads_nothing_yet_to_be_measured(record: FleetRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_look_reads_nothing_yet_to_be_measured(record, monkeypatch):
     """What was not there would not be there afterwards either: a context reads once."""
     keep_nights(record, range(3))
     judging = Judging({"gpu01": Node("gpu01")}, Profile.NIGHTLY, Baselines.read(), Waivers(()), past=record)
@@ -221,7 +213,7 @@ def test_another_look_reads_nothing_yet_to_be_measured(record: FleetRecord, monk
     assert list(judging.view.earlier("gpu01", (BUSBW,))(BUSBW)) == [400.0, 401.0, 402.0]
 
 
-def test_two_runs_that_end_together_both_keep_their_values(record: FleetRecord) -> None:
+def test_two_runs_that_end_together_both_keep_their_values(record):
     fleet = {f"gpu{number:04}": [BUSBW] for number in range(200)}
     threads = [threading.Thread(target=keep, args=(record, f"run {number}", 1.0, fleet)) for number in range(4)]
     for thread in threads:
@@ -231,7 +223,7 @@ def test_two_runs_that_end_together_both_keep_their_values(record: FleetRecord) 
     assert len(past_of(record, "gpu0199", 2.0)[key_of(BUSBW)]) == 4
 
 
-def test_a_reader_does_not_wait_for_a_writer(record: FleetRecord) -> None:
+def test_a_reader_does_not_wait_for_a_writer(record):
     keep_nights(record, range(2))
     with contextlib.closing(sqlite3.connect(record.file, isolation_level=None)) as other:
         other.execute("begin immediate")
@@ -260,11 +252,11 @@ STEADY = [480.0, 482.0, 479.0, 481.0, 480.0, 478.0, 481.0, 480.0]
         pytest.param([480.0], [], id="one run"),
     ],
 )
-def test_changes(values: list[float], found: list[int]) -> None:
+def test_changes(values, found):
     assert list(changes(values, 12.0, 5.5)) == found
 
 
-def test_what_does_not_change_is_left_alone() -> None:
+def test_what_does_not_change_is_left_alone():
     drawn = Random(3)  # noqa: S311
     for _ in range(300):
         values = [480 * drawn.gauss(1, 0.02) for _ in range(60)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +19,7 @@ from nodegate.past.record import FleetRecord
 from nodegate.past.series import key_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    pass
 
 GPU = Metric("burn.bf16_tflops", (745.0,), "TFLOPS", "GPU 3")
 NODE = Metric("nccl.all_reduce_gb_per_s", (478.0,), "GB/s")
@@ -30,7 +29,7 @@ REPLACED = placed(chassis="CHASSIS-1", gpu3="1650009")
 
 
 @pytest.fixture
-def record(tmp_path: Path) -> FleetRecord:
+def record(tmp_path):
     record = FleetRecord(tmp_path / "fleet.sqlite")
     slower = replace(GPU, values=(731.0,))
     keep(record, "monday", 1.0, {"one": [GPU, NODE], "other": [slower, NODE]}, parts={"one": ONE, "other": OTHER})
@@ -50,14 +49,12 @@ def record(tmp_path: Path) -> FleetRecord:
         pytest.param("other", placed(chassis="CHASSIS-2"), None, [478.0], id="a board that is not known"),
     ],
 )
-def test_whose_past(
-    record: FleetRecord, node: str, parts: tuple, of_gpu: list[float] | None, of_node: list[float] | None
-) -> None:
+def test_whose_past(record, node, parts, of_gpu, of_node):
     found = past_of(record, node, 10.0, "", "GPU 3", parts=parts)
     assert found == {key: value for key, value in ((key_of(GPU), of_gpu), (key_of(NODE), of_node)) if value}
 
 
-def test_what_was_measured_before_the_board_was_known_counts_for_its_place(tmp_path: Path) -> None:
+def test_what_was_measured_before_the_board_was_known_counts_for_its_place(tmp_path):
     record = FleetRecord(tmp_path / "fleet.sqlite")
     keep(record, "monday", 1.0, {"one": [GPU]})
     keep(record, "tuesday", 2.0, {"one": [replace(GPU, values=(750.0,))]}, parts={"one": ONE})
@@ -65,7 +62,7 @@ def test_what_was_measured_before_the_board_was_known_counts_for_its_place(tmp_p
     assert past_of(record, "other", 10.0, "GPU 3", parts=OTHER) == {}
 
 
-def test_a_board_that_is_lost_tells_its_uuid_alone_and_keeps_its_past(record: FleetRecord) -> None:
+def test_a_board_that_is_lost_tells_its_uuid_alone_and_keeps_its_past(record):
     whole, lost = Placed("GPU 3", "1650001", "GPU-6e0a"), Placed("GPU 3", "GPU-6e0a", "GPU-6e0a")
     xid = Event(3.0, XID, "one", "S/N GPU-6e0a", "kernel log", "79")
     keep(record, "tuesday", 2.0, {"one": [GPU]}, parts={"one": (ONE[0], whole)})
@@ -77,7 +74,7 @@ def test_a_board_that_is_lost_tells_its_uuid_alone_and_keeps_its_past(record: Fl
         assert base.execute("select count(*) from parts where key like '%6e0a%'").fetchone() == (0,)
 
 
-def test_a_boot_is_one_whatever_the_clock_was_set_to(record: FleetRecord) -> None:
+def test_a_boot_is_one_whatever_the_clock_was_set_to(record):
     for at, when in enumerate((100.0, 100.4, 90_000.0)):
         boot = Event(when, BOOT, "one", "S/N 1", "kernel log", "id")
         keep(record, f"run {at}", at + 2.0, {"one": [NODE]}, events=[boot])
@@ -85,7 +82,7 @@ def test_a_boot_is_one_whatever_the_clock_was_set_to(record: FleetRecord) -> Non
         assert base.execute("select epoch_s from events").fetchall() == [(100.0,)]
 
 
-def test_a_number_that_several_machines_report_tells_none_apart(tmp_path: Path) -> None:
+def test_a_number_that_several_machines_report_tells_none_apart(tmp_path):
     record, twins = FleetRecord(tmp_path / "fleet.sqlite"), placed(chassis="SAME-1234")
     measured = {"one": [NODE], "other": [replace(NODE, values=(300.0,))]}
     keep(record, "monday", 1.0, measured, parts=dict.fromkeys(measured, twins), shared=frozenset({"SAME-1234"}))
@@ -94,7 +91,7 @@ def test_a_number_that_several_machines_report_tells_none_apart(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (1, 3, 2), (3, 2, 1)])
-def test_where_a_board_was_in_whatever_order_runs_are_read(tmp_path: Path, order: tuple[int, ...]) -> None:
+def test_where_a_board_was_in_whatever_order_runs_are_read(tmp_path, order):
     record = FleetRecord(tmp_path / "fleet.sqlite")
     nights = {1: (ONE, OTHER), 2: SWAPPED, 3: (ONE, OTHER)}
     for night in order:
@@ -127,14 +124,14 @@ insert into accepted values ('gpu02', 1.5, 'power cap');
 
 
 @pytest.fixture(params=["history.sqlite", "fleet.sqlite"])
-def begun(tmp_path: Path, request: pytest.FixtureRequest) -> FleetRecord:
+def begun(tmp_path, request):
     """A record that begins with the history of an earlier release: beside it, or given by --history."""
     with contextlib.closing(sqlite3.connect(tmp_path / "history.sqlite")) as old:
         old.executescript(OF_0_3)
     return FleetRecord(tmp_path / request.param)
 
 
-def test_values_and_accepting_again_are_taken_over(begun: FleetRecord) -> None:
+def test_values_and_accepting_again_are_taken_over(begun):
     begun.check()
     parts = placed(chassis="CHASSIS-1", gpu3="1650001")
     assert past_of(begun, "gpu01", 9.0, "GPU 3", parts=parts) == {key_of(OLD): [740.0, 741.0]}
@@ -144,7 +141,7 @@ def test_values_and_accepting_again_are_taken_over(begun: FleetRecord) -> None:
     assert (again.kind, again.node, again.text) == (ACCEPT_AGAIN, "gpu02", "power cap")
 
 
-def test_it_happens_once(begun: FleetRecord) -> None:
+def test_it_happens_once(begun):
     begun.check()
     keep(begun, "wednesday", 3.0, {"gpu02": [OLD]})
     again = FleetRecord(begun.file)
@@ -153,7 +150,7 @@ def test_it_happens_once(begun: FleetRecord) -> None:
     assert len(list(events.read(begun.file))) == 1
 
 
-def test_a_run_that_only_judges_again_takes_nothing_over(begun: FleetRecord) -> None:
+def test_a_run_that_only_judges_again_takes_nothing_over(begun):
     before = {file.name: file.read_bytes() for file in begun.file.parent.iterdir()}
     judging_again = FleetRecord(begun.file, keeps=False)
     judging_again.check()

@@ -3,11 +3,10 @@
 import itertools
 import json
 import zlib
-from pathlib import Path
 
 import pytest
 from fleet.machine import Machine
-from support.recorded import PytestOutcome, run_pytest, write_fleet
+from support.recorded import run_pytest, write_fleet
 
 from nodegate.claims.prove import ENDED
 from nodegate.records.results import RESULTS
@@ -32,7 +31,7 @@ def pytest_unconfigure():
 """
 
 
-def fleet_in(folder: Path) -> None:
+def fleet_in(folder):
     folder.mkdir()
     machines = [Machine.hgx_h100(f"gpu{number:04}", number) for number in range(1, 4)]
     machines[1].set_link(machines[1].gpu_address(5), width=2)
@@ -42,23 +41,23 @@ def fleet_in(folder: Path) -> None:
     (folder / "by_pytest.py").write_text(BY_PYTEST)
 
 
-def run(folder: Path, *arguments: str) -> tuple[PytestOutcome, list[str]]:
+def run(folder, *arguments):
     if not folder.exists():
         fleet_in(folder)
     outcome = run_pytest(folder, ["--inventory", "hosts.yaml", "--passive", "-p", "count", *arguments])
     return outcome, (folder / "run_by_pytest").read_text().split()
 
 
-def said(outcome: PytestOutcome) -> dict[tuple[str, str], str]:
+def said(outcome):
     return {(record.node, record.check): record.verdict.value for record in outcome.records}
 
 
-def failed(folder: Path) -> set[str]:
+def failed(folder):
     names = json.loads((folder / ".pytest_cache/v/cache/lastfailed").read_text())
     return {name.rpartition("::")[2] for name in names}
 
 
-def test_pytest_runs_only_what_fails_and_all_is_as_if_it_ran_everything(tmp_path: Path) -> None:
+def test_pytest_runs_only_what_fails_and_all_is_as_if_it_ran_everything(tmp_path):
     ours, ran = run(tmp_path / "ours")
     bad = {item for item, verdict in said(ours).items() if verdict in {"fail", "error"}}
     assert bad
@@ -71,7 +70,7 @@ def test_pytest_runs_only_what_fails_and_all_is_as_if_it_ran_everything(tmp_path
     assert failed(tmp_path / "ours") == failed(tmp_path / "theirs")
 
 
-def test_what_failed_before_and_passes_now_is_struck_out_of_the_last_failed(tmp_path: Path) -> None:
+def test_what_failed_before_and_passes_now_is_struck_out_of_the_last_failed(tmp_path):
     folder = tmp_path / "ours"
     run(folder, "-k", "pcie and gpu0002")
     assert "test_link_width[gpu0002]" in failed(folder)
@@ -81,7 +80,7 @@ def test_what_failed_before_and_passes_now_is_struck_out_of_the_last_failed(tmp_
     assert "test_link_width[gpu0002]" not in failed(folder)
 
 
-def test_where_something_looks_at_items_it_gets_each_in_the_order_of_pytest(tmp_path: Path) -> None:
+def test_where_something_looks_at_items_it_gets_each_in_the_order_of_pytest(tmp_path):
     outcome, ran = run(tmp_path / "ours", "--junitxml=theirs.xml", "-k", "pcie")
     items = [item.partition("[") for item in ran]
     checks, nodes = (list(dict.fromkeys(item[place] for item in items)) for place in (0, 2))
@@ -103,7 +102,7 @@ Judging.judge_node = judge_node
 """
 
 
-def test_what_was_judged_before_ctrl_c_is_kept_failures_too(tmp_path: Path) -> None:
+def test_what_was_judged_before_ctrl_c_is_kept_failures_too(tmp_path):
     whole, _ = run(tmp_path / "ours")
     (tmp_path / "ours/interrupt.py").write_text(INTERRUPT)
     outcome, ran = run(tmp_path / "ours", "-p", "interrupt")
@@ -135,13 +134,13 @@ WAYS: dict[str, list[str]] = {
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fleet(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site") / "fleet"
     fleet_in(folder)
     return folder
 
 
-def fingerprint(folder: Path, run: str, *arguments: str) -> tuple[str, int]:
+def fingerprint(folder, run, *arguments):
     outcome = run_pytest(folder, ["--passive", "--run-dir", run, *arguments], PYTHONPATH=str(folder))
     assert outcome.exit_code == 1, outcome.stdout + outcome.stderr
     report = json.loads((folder / run / "report.json").read_text())
@@ -149,12 +148,12 @@ def fingerprint(folder: Path, run: str, *arguments: str) -> tuple[str, int]:
 
 
 @pytest.fixture(scope="module")
-def plain(fleet: Path) -> tuple[str, int]:
+def plain(fleet):
     return fingerprint(fleet, "plain", "--inventory", "hosts.yaml")
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_results_are_the_same_and_each_node_is_a_gzip_member(fleet: Path, plain: tuple[str, int], way: str) -> None:
+def test_the_results_are_the_same_and_each_node_is_a_gzip_member(fleet, plain, way):
     run = way.replace(" ", "-")
     assert fingerprint(fleet, run, "--inventory", "hosts.yaml", *WAYS[way]) == plain
     rest, members = (fleet / run / RESULTS).read_bytes(), 0
@@ -165,11 +164,11 @@ def test_the_results_are_the_same_and_each_node_is_a_gzip_member(fleet: Path, pl
     assert members == 3
 
 
-def test_judged_again_it_is_the_same(fleet: Path, plain: tuple[str, int]) -> None:
+def test_judged_again_it_is_the_same(fleet, plain):
     assert fingerprint(fleet, "again", "--replay", "plain") == plain
 
 
-def test_a_run_that_stops_early_has_fewer_lines(fleet: Path, plain: tuple[str, int]) -> None:
+def test_a_run_that_stops_early_has_fewer_lines(fleet, plain):
     sha256, lines = fingerprint(fleet, "early", "--inventory", "hosts.yaml", "-x")
     assert sha256 != plain[0]
     assert 0 < lines < plain[1]

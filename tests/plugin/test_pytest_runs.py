@@ -2,15 +2,14 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from fleet import faults
 from fleet.machine import Machine
-from support.recorded import PytestOutcome, run_pytest, write_fleet
+from support.recorded import run_pytest, write_fleet
 
 
-def fleet_in(folder: Path) -> Path:
+def fleet_in(folder):
     """Four healthy nodes, but for gpu0003: one GPU link at x2."""
     machines = [Machine.hgx_h100(f"gpu{number:04}", number) for number in range(1, 5)]
     machines[2].set_link(machines[2].gpu_address(5), width=2)
@@ -18,21 +17,21 @@ def fleet_in(folder: Path) -> Path:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> Path:
+def fleet(tmp_path):
     return fleet_in(tmp_path)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> PytestOutcome:
+def whole(tmp_path_factory):
     """One run of everything over the four nodes, which says each verdict in a line."""
     return run(fleet_in(tmp_path_factory.mktemp("whole")), "-rA")
 
 
-def run(fleet: Path, *arguments: str, **settings: str) -> PytestOutcome:
+def run(fleet, *arguments, **settings):
     return run_pytest(fleet.parent, ["--inventory", str(fleet), *arguments], **settings)
 
 
-def test_a_bad_node_fails_and_its_healthy_neighbours_are_accepted(whole: PytestOutcome) -> None:
+def test_a_bad_node_fails_and_its_healthy_neighbours_are_accepted(whole):
     assert whole.exit_code == 1, whole.stdout
     names = ("gpu0001", "gpu0002", "gpu0003", "gpu0004")
     assert whole.verdicts("pcie.link_width") == {**dict.fromkeys(names, "pass"), "gpu0003": "fail"}
@@ -40,7 +39,7 @@ def test_a_bad_node_fails_and_its_healthy_neighbours_are_accepted(whole: PytestO
     assert "\nrejected: gpu0003\n" in whole.stdout
 
 
-def test_the_run_folder_holds_what_the_contract_says(whole: PytestOutcome) -> None:
+def test_the_run_folder_holds_what_the_contract_says(whole):
     folder = whole.folder
     reports = ("report.json", "report.html", "junit.xml", "nodes.csv", "findings.csv", "metrics.prom")
     for name in ("run.json", "results.jsonl.gz", "evidence/gpu0001/facts.json", *reports):
@@ -53,7 +52,7 @@ def test_the_run_folder_holds_what_the_contract_says(whole: PytestOutcome) -> No
     assert len(whole.records) == len(pairs) == 4 * len({check for _, check in pairs})
 
 
-def test_pytest_words_match_the_verdicts(whole: PytestOutcome) -> None:
+def test_pytest_words_match_the_verdicts(whole):
     counts = {word: whole.stdout.count(f"\n{word} ") for word in ("FAILED", "ERROR")}
     verdicts = [record.verdict.value for record in whole.records]
     assert counts == {"FAILED": verdicts.count("fail"), "ERROR": verdicts.count("error")}
@@ -63,21 +62,21 @@ def test_pytest_words_match_the_verdicts(whole: PytestOutcome) -> None:
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
-def test_k_selects_a_node_and_measures_only_it(fleet: Path, more: list[str]) -> None:
+def test_k_selects_a_node_and_measures_only_it(fleet, more):
     outcome = run(fleet, "-q", "-k", "gpu0001 and link_width", *more)
     assert outcome.exit_code == 0, outcome.stdout
     assert [(record.node, record.check) for record in outcome.records] == [("gpu0001", "pcie.link_width")]
     assert sorted(path.name for path in (outcome.folder / "evidence").iterdir() if path.is_dir()) == ["gpu0001"]
 
 
-def test_collect_only_touches_no_node_and_makes_no_run_folder(fleet: Path) -> None:
+def test_collect_only_touches_no_node_and_makes_no_run_folder(fleet):
     outcome = run(fleet, "--collect-only", "-q")
     assert outcome.exit_code == 0
     assert "test_link_width[gpu0004]" in outcome.stdout
     assert not (fleet.parent / "reports").exists()
 
 
-def test_x_stops_at_the_first_fail(fleet: Path) -> None:
+def test_x_stops_at_the_first_fail(fleet):
     outcome = run(fleet, "-q", "-x", "-k", "link_width")
     assert outcome.exit_code == 1
     assert "stopping after 1 failures" in outcome.stdout
@@ -85,7 +84,7 @@ def test_x_stops_at_the_first_fail(fleet: Path) -> None:
     assert (outcome.folder / "report.html").exists()
 
 
-def test_lf_runs_only_the_failed_pairs_again(fleet: Path) -> None:
+def test_lf_runs_only_the_failed_pairs_again(fleet):
     first = run(fleet, "-q", "-k", "link_width")
     assert first.exit_code == 1
     again = run(fleet, "-q", "--lf", "-k", "link_width")
@@ -93,7 +92,7 @@ def test_lf_runs_only_the_failed_pairs_again(fleet: Path) -> None:
 
 
 @pytest.mark.parametrize("recorded", ["", '{"schema": "nodegate.probe/1", "uid": "'], ids=["nothing", "garbage"])
-def test_a_node_that_answers_nothing_or_garbage_is_an_error_and_never_passes(fleet: Path, recorded: str) -> None:
+def test_a_node_that_answers_nothing_or_garbage_is_an_error_and_never_passes(fleet, recorded):
     file = fleet.parent / "recordings" / "gpu0002" / "facts.json"
     file.write_text(recorded) if recorded else file.unlink()
     outcome = run(fleet, "-q", "--nodes", "gpu0002")
@@ -103,7 +102,7 @@ def test_a_node_that_answers_nothing_or_garbage_is_an_error_and_never_passes(fle
     assert "Traceback" not in outcome.stdout
 
 
-def test_a_run_of_skips_alone_is_no_success(tmp_path: Path) -> None:
+def test_a_run_of_skips_alone_is_no_success(tmp_path):
     machine = Machine.hgx_h100("gpu0001", 1)
     machine.set("jobs", "slurm", ["4711"])
     fleet = write_fleet(tmp_path, [machine])
@@ -138,7 +137,7 @@ def test_a_run_of_skips_alone_is_no_success(tmp_path: Path) -> None:
         (["--inventory", "hosts.yaml", "--profile", "nightly", "--job-log", "x"], "--job-log is for --profile "),
     ],
 )
-def test_wrong_use_is_one_clear_message_and_exit_code_4(fleet: Path, arguments: list[str], words: str) -> None:
+def test_wrong_use_is_one_clear_message_and_exit_code_4(fleet, arguments, words):
     outcome = run_pytest(fleet.parent, arguments)
     assert outcome.exit_code == 4
     assert words in outcome.stderr
@@ -147,14 +146,14 @@ def test_wrong_use_is_one_clear_message_and_exit_code_4(fleet: Path, arguments: 
     assert not outcome.folder.exists()
 
 
-def test_a_file_of_accepted_host_keys_may_still_be_missing(fleet: Path) -> None:
+def test_a_file_of_accepted_host_keys_may_still_be_missing(fleet):
     outcome = run(fleet, "--known-hosts", "new", "--host-keys", "accept-new", "-k", "link_width")
     assert outcome.exit_code == 1, outcome.stdout + outcome.stderr
     assert outcome.verdicts("pcie.link_width")
 
 
 @pytest.mark.parametrize("folder", [".", "checks"])
-def test_without_inventory_the_plugin_is_inert(tmp_path: Path, folder: str) -> None:
+def test_without_inventory_the_plugin_is_inert(tmp_path, folder):
     (tmp_path / folder).mkdir(exist_ok=True)
     (tmp_path / folder / "test_theirs.py").write_text("def test_it(pytestconfig):\n    assert True\n")
     outcome = run_pytest(tmp_path, ["-q"])
@@ -163,7 +162,7 @@ def test_without_inventory_the_plugin_is_inert(tmp_path: Path, folder: str) -> N
     assert not (tmp_path / "reports").exists()
 
 
-def test_a_waived_fail_is_xfail_and_fails_no_run(fleet: Path) -> None:
+def test_a_waived_fail_is_xfail_and_fails_no_run(fleet):
     (fleet.parent / "waivers.yaml").write_text(
         "- node: gpu0003\n  check: pcie.link_width\n  reason: riser on order\n  owner: dc-ops\n  expires: 2099-01-01\n"
     )
@@ -179,17 +178,17 @@ def test_a_waived_fail_is_xfail_and_fails_no_run(fleet: Path) -> None:
 PROGRAM = "Traceback (most recent call last):\n  File \"train.py\", line 7, in <module>\nKeyError: 'lr'\n"
 
 
-def troubleshoot(where: Path, *arguments: str) -> PytestOutcome:
+def troubleshoot(where, *arguments):
     return run_pytest(where, ["--inventory", "hosts.yaml", "--profile", "troubleshoot", "-q", "--tb=no", *arguments])
 
 
-def answer(outcome: PytestOutcome) -> str:
+def answer(outcome):
     said = json.loads((outcome.folder / "report.json").read_text("utf-8"))["run"]["answer"]
     assert f"answer: {said}" in outcome.stdout
     return str(said)
 
 
-def test_healthy_nodes_and_the_programs_own_error_point_to_the_code(tmp_path: Path) -> None:
+def test_healthy_nodes_and_the_programs_own_error_point_to_the_code(tmp_path):
     write_fleet(tmp_path, [Machine.hgx_h100("gpu01", 1), Machine.hgx_h100("gpu02", 2)])
     (tmp_path / "worker.log").write_text(PROGRAM)
     outcome = troubleshoot(tmp_path, "--job-log", "worker.log")
@@ -198,7 +197,7 @@ def test_healthy_nodes_and_the_programs_own_error_point_to_the_code(tmp_path: Pa
     assert "Nodes fine: look at the code: " in (outcome.folder / "report.html").read_text("utf-8")
 
 
-def test_a_lost_gpu_moves_the_job_off_its_node(tmp_path: Path) -> None:
+def test_a_lost_gpu_moves_the_job_off_its_node(tmp_path):
     bad = Machine.hgx_h100("gpu02", 2)
     faults.lost_gpu(bad)
     write_fleet(tmp_path, [Machine.hgx_h100("gpu01", 1), bad])

@@ -28,7 +28,7 @@ def test_bad():
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fleet(tmp_path_factory):
     """Three nodes, of which gpu0002 has a narrow link; beside them a test of the user's own."""
     machines = [Machine.hgx_h100(f"gpu{number:04}", number) for number in (1, 2, 3)]
     machines[1].set_link(machines[1].gpu_address(5), width=2)
@@ -37,23 +37,23 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return inventory
 
 
-def run(fleet: Path, *arguments: str, **environment: str) -> PytestOutcome:
+def run(fleet, *arguments, **environment):
     command = ["--inventory", "hosts.yaml", "--passive", "-p", "no:cacheprovider", *arguments]
     return run_pytest(fleet.parent, command, **{"COLUMNS": "120", **environment})
 
 
 @pytest.fixture(scope="module")
-def quiet(fleet: Path) -> PytestOutcome:
+def quiet(fleet):
     return run(fleet)
 
 
-def answer(said: str) -> list[str]:
+def answer(said):
     lines = said.splitlines()
     first = next(number for number, line in enumerate(lines) if re.match(r"\d+ \S+.* of \d+ nodes?\b", line))
     return [line for line in lines[first:] if not line.startswith(("report: ", "details: "))]
 
 
-def test_a_quiet_run_says_the_answer_and_nothing_of_pytests(quiet: PytestOutcome) -> None:
+def test_a_quiet_run_says_the_answer_and_nothing_of_pytests(quiet):
     said = quiet.stdout
     assert quiet.exit_code == 1
     assert said.startswith("nodegate ")
@@ -63,7 +63,7 @@ def test_a_quiet_run_says_the_answer_and_nothing_of_pytests(quiet: PytestOutcome
     assert not [words for words in ("Traceback", *heads) if words in said]
 
 
-def test_the_answer_comes_last(quiet: PytestOutcome) -> None:
+def test_the_answer_comes_last(quiet):
     lines = quiet.stdout.splitlines()
     assert answer(quiet.stdout)[0].startswith("1 rejected, 2 incomplete of 3 nodes (0 of 24 GPUs accepted)")
     assert "rejected: gpu0002" in lines
@@ -77,7 +77,7 @@ def test_the_answer_comes_last(quiet: PytestOutcome) -> None:
     ("option", "words"),
     [("-v", "::test_link_width[gpu0002] FAILED"), ("-rA", "FAILED "), ("--tb=short", "= FAILURES =")],
 )
-def test_pytests_own_output_comes_back(fleet: Path, quiet: PytestOutcome, option: str, words: str) -> None:
+def test_pytests_own_output_comes_back(fleet, quiet, option, words):
     outcome = run(fleet, option, "-k", "link_width")
     assert "test session starts" in outcome.stdout
     assert words in outcome.stdout
@@ -86,7 +86,7 @@ def test_pytests_own_output_comes_back(fleet: Path, quiet: PytestOutcome, option
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
-def test_a_users_own_tests_keep_pytests_output(fleet: Path, more: list[str]) -> None:
+def test_a_users_own_tests_keep_pytests_output(fleet, more):
     outcome = run(fleet, "test_theirs.py", str(suite_folder(CHECKS)), "-k", "link_width or theirs", *more)
     said = outcome.stdout
     assert outcome.exit_code == 1
@@ -97,20 +97,20 @@ def test_a_users_own_tests_keep_pytests_output(fleet: Path, more: list[str]) -> 
     assert answer(said)[0].startswith("1 rejected, 2 incomplete of 3 nodes")
 
 
-def test_n_gives_the_same_answer(fleet: Path, quiet: PytestOutcome) -> None:
+def test_n_gives_the_same_answer(fleet, quiet):
     spread = run(fleet, "-n", "2")
     assert answer(spread.stdout) == answer(quiet.stdout)
     assert not DOTS.search(spread.stdout)
     assert not TOTALS.search(spread.stdout)
 
 
-def test_colours_are_for_a_terminal_only(fleet: Path, quiet: PytestOutcome) -> None:
+def test_colours_are_for_a_terminal_only(fleet, quiet):
     coloured = run(fleet, "--color=yes", "-k", "link_width", PY_COLORS="").stdout
     assert re.search(r"\x1b\[31m1 rejected, 2 incomplete", coloured)
     assert "\x1b" not in quiet.stdout
 
 
-def test_a_site_file_among_the_checks_stays_quiet(tmp_path: Path) -> None:
+def test_a_site_file_among_the_checks_stays_quiet(tmp_path):
     fleet = write_fleet(tmp_path, [Machine.hgx_h100("gpu0001", 1)])
     (tmp_path / "checks").mkdir()
     body = "from nodegate.records import part\ndef test_own(host, verdicts):\n    '''It holds.'''\n"
@@ -122,7 +122,7 @@ def test_a_site_file_among_the_checks_stays_quiet(tmp_path: Path) -> None:
     assert not TOTALS.search(said)
 
 
-def test_ctrl_c_still_gives_the_answer_and_how_to_continue(fleet: Path, tmp_path: Path) -> None:
+def test_ctrl_c_still_gives_the_answer_and_how_to_continue(fleet, tmp_path):
     """The second node is being judged when the operator ends the run."""
     checks = tmp_path / "checks"
     checks.mkdir()
@@ -143,7 +143,7 @@ def test_ctrl_c_still_gives_the_answer_and_how_to_continue(fleet: Path, tmp_path
     assert said.splitlines()[-1].startswith(("report: ", "details: "))
 
 
-def test_the_demo_fits_on_two_screens_and_nothing_is_cut_off(tmp_path: Path) -> None:
+def test_the_demo_fits_on_two_screens_and_nothing_is_cut_off(tmp_path):
     """Word for word; to accept new words read the difference, then write them with NODEGATE_WRITE_GOLDEN=1."""
     demo = suite_folder(INVENTORY) / "demo.yaml"
     command = ["--inventory", str(demo), "--run-dir", "run", "--history", "h.sqlite", "-p", "no:cacheprovider"]

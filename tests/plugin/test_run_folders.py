@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,17 +30,17 @@ from nodegate.run.settings import Settings
 WIDTH = ["-q", "--tb=short", "-k", "link_width"]
 
 
-def healthy(count: int) -> list[Machine]:
+def healthy(count):
     return [Machine.hgx_h100(f"gpu{number:04}", number) for number in range(1, count + 1)]
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> Path:
+def fleet(tmp_path):
     return write_fleet(tmp_path, healthy(3))
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ended(tmp_path_factory):
     where = tmp_path_factory.mktemp("ended")
     write_fleet(where, healthy(3))
     assert run_pytest(where, ["--inventory", "hosts.yaml", "--run-dir", "first", *WIDTH]).exit_code == 0
@@ -48,26 +48,26 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def earlier(fleet: Path, ended: Path) -> Path:
+def earlier(fleet, ended):
     return Path(shutil.copytree(ended, fleet.parent / "first"))
 
 
-def evidence(run: Path, node: str = "gpu0001") -> Path:
+def evidence(run, node="gpu0001"):
     return run / "evidence" / node / "facts.json"
 
 
-def replay(run: Path, *arguments: str) -> PytestOutcome:
+def replay(run, *arguments):
     return run_pytest(run.parent, ["--replay", run.name, *WIDTH, *arguments], timeout_s=60)
 
 
-def begin(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+def begin(folder, *arguments):
     """A run over the inventory of this folder, in a session of its own, that goes on."""
     command = [sys.executable, "-m", "pytest", "--inventory", "hosts.yaml", "--run-dir", "run", "-q", "--tb=no"]
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     return warm.Popen([*command, *arguments], cwd=folder, text=True, start_new_session=True, **streams)
 
 
-def is_one_message(outcome: PytestOutcome, words: str) -> None:
+def is_one_message(outcome, words):
     said = outcome.stdout + outcome.stderr
     assert outcome.exit_code == 4, said
     assert words in said
@@ -91,7 +91,7 @@ PUTS: list[Callable[[Path], object]] = [
 ]
 
 
-def test_wrong_evidence_is_an_error_of_its_node_alone(tmp_path: Path) -> None:
+def test_wrong_evidence_is_an_error_of_its_node_alone(tmp_path):
     names = [f"gpu{number:04}" for number in range(1, len(PUTS) + 2)]
     write_fleet(tmp_path, [Machine.hgx_h100(name, number) for number, name in enumerate(names)])
     run_pytest(tmp_path, ["--inventory", "hosts.yaml", "--run-dir", "first", *WIDTH])
@@ -107,7 +107,7 @@ def test_wrong_evidence_is_an_error_of_its_node_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", ["1" + "0" * 400, "1e999", "NaN", '"x"', "[]"])
-def test_a_time_that_is_none_is_an_unknown_one(number: str) -> None:
+def test_a_time_that_is_none_is_an_unknown_one(number):
     raw = (
         '{"schema": "nodegate.evidence/1", "node": "gpu0001", "measurement": "facts", "document": {}, '
         f'"started_epoch_s": {number}, "round_trip_s": {number}}}'
@@ -140,14 +140,14 @@ GOOD |= {"nodes": [{"name": "gpu0001"}]}
         ({"asked": {"tools": "/tools\0"}}, "the tools are not a folder"),
     ],
 )
-def test_a_run_file_of_another_kind_is_refused(tmp_path: Path, change: dict[str, object], words: str) -> None:
+def test_a_run_file_of_another_kind_is_refused(tmp_path, change, words):
     (tmp_path / "run.json").write_text(json.dumps({**GOOD, **change}))
     with pytest.raises(UsageError, match=words) as refused:
         read_earlier(RunFolder(tmp_path))
     assert str(tmp_path / "run.json") in str(refused.value)
 
 
-def test_a_run_file_that_was_changed_is_refused(earlier: Path) -> None:
+def test_a_run_file_that_was_changed_is_refused(earlier):
     file = earlier / "run.json"
     text = file.read_text()
     assert read_earlier(RunFolder(earlier)).nodes
@@ -159,13 +159,13 @@ def test_a_run_file_that_was_changed_is_refused(earlier: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, "{", '"x"', "\udcff"])
-def test_a_run_file_that_is_no_object_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_run_file_that_is_no_object_is_refused(tmp_path, text):
     (tmp_path / "run.json").write_text(text, errors="surrogateescape")
     with pytest.raises(UsageError, match=r"run\.json"):
         read_earlier(RunFolder(tmp_path))
 
 
-def test_a_hostile_run_file_is_one_message_of_pytest(earlier: Path) -> None:
+def test_a_hostile_run_file_is_one_message_of_pytest(earlier):
     (earlier / "run.json").unlink()
     os.mkfifo(earlier / "run.json")
     is_one_message(replay(earlier), "is not a regular file")
@@ -178,12 +178,12 @@ def test_a_hostile_run_file_is_one_message_of_pytest(earlier: Path) -> None:
 # --replay
 
 
-def test_replay_takes_patterns_groups_and_refuses_what_is_not_there(earlier: Path) -> None:
+def test_replay_takes_patterns_groups_and_refuses_what_is_not_there(earlier):
     assert set(replay(earlier, "--nodes", "gpu*:!gpu0002").verdicts("pcie.link_width")) == {"gpu0001", "gpu0003"}
     is_one_message(replay(earlier, "--nodes", "gpo[0001-0002]"), "no host or group is called")
 
 
-def test_replay_judges_by_the_profile_of_its_run(fleet: Path) -> None:
+def test_replay_judges_by_the_profile_of_its_run(fleet):
     run_pytest(fleet.parent, ["--inventory", "hosts.yaml", "--run-dir", "night", "--profile", "nightly", *WIDTH])
     outcome = run_pytest(fleet.parent, ["--replay", "night", *WIDTH])
     assert json.loads((outcome.folder / "run.json").read_text())["profile"] == "nightly"
@@ -195,33 +195,33 @@ def test_replay_judges_by_the_profile_of_its_run(fleet: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
-def test_a_folder_that_holds_a_run_is_refused(earlier: Path, more: list[str]) -> None:
+def test_a_folder_that_holds_a_run_is_refused(earlier, more):
     before = (earlier / "results.jsonl.gz").read_bytes()
     outcome = run_pytest(earlier.parent, ["--inventory", "hosts.yaml", "--run-dir", "first", *WIDTH, *more])
     is_one_message(outcome, "already contains a run")
     assert (earlier / "results.jsonl.gz").read_bytes() == before
 
 
-def test_a_file_for_a_folder_is_one_message(fleet: Path) -> None:
+def test_a_file_for_a_folder_is_one_message(fleet):
     (fleet.parent / "taken").touch()
     outcome = run_pytest(fleet.parent, ["--inventory", "hosts.yaml", "--run-dir", "taken", *WIDTH])
     is_one_message(outcome, "cannot make the run folder")
 
 
-def test_runs_of_one_second_get_folders_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_of_one_second_get_folders_of_their_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folders = [RunFolder.create(None, profile="delivery", started_epoch_s=0.0).path.name for _ in range(3)]
     assert folders == ["19700101T000000Z-delivery", "19700101T000000Z-delivery-2", "19700101T000000Z-delivery-3"]
 
 
-def test_two_runs_do_not_work_in_one_folder(tmp_path: Path) -> None:
+def test_two_runs_do_not_work_in_one_folder(tmp_path):
     first, second = RunFolder(tmp_path), RunFolder(tmp_path)
     first.hold()
     with pytest.raises(UsageError, match="another run uses this folder"):
         second.hold()
 
 
-def test_latest_that_is_a_folder_stays_and_nothing_is_left_beside_it(fleet: Path) -> None:
+def test_latest_that_is_a_folder_stays_and_nothing_is_left_beside_it(fleet):
     (fleet.parent / "reports" / "latest").mkdir(parents=True)
     assert run_pytest(fleet.parent, ["--inventory", "hosts.yaml", *WIDTH]).exit_code == 0
     others = [path.name for path in (fleet.parent / "reports").iterdir() if not path.name.endswith("-delivery")]
@@ -233,7 +233,7 @@ def test_latest_that_is_a_folder_stays_and_nothing_is_left_beside_it(fleet: Path
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small_disk(tmp_path):
     """A file system with room for one node's evidence or so."""
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")
@@ -246,7 +246,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
-def test_a_full_disk_ends_the_run_with_one_message(fleet: Path, small_disk: Path, more: list[str]) -> None:
+def test_a_full_disk_ends_the_run_with_one_message(fleet, small_disk, more):
     run = ["--inventory", "hosts.yaml", "--run-dir", str(small_disk / "run"), "-q", "--tb=no", *more]
     outcome = run_pytest(fleet.parent, run, timeout_s=60)
     assert outcome.exit_code == 3, outcome.stdout
@@ -254,7 +254,7 @@ def test_a_full_disk_ends_the_run_with_one_message(fleet: Path, small_disk: Path
     assert "Traceback" not in outcome.stdout + outcome.stderr
 
 
-def test_a_folder_that_vanishes_in_mid_run_ends_it(fleet: Path) -> None:
+def test_a_folder_that_vanishes_in_mid_run_ends_it(fleet):
     (fleet.parent / "checks").mkdir()
     body = "import shutil\ndef test_own(host, verdicts):\n    '''It holds.'''\n"
     body += "    shutil.rmtree('gone', ignore_errors=True)\n"
@@ -272,12 +272,12 @@ def test_a_folder_that_vanishes_in_mid_run_ends_it(fleet: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def machines(tmp_path_factory):
     with Fleet(tmp_path_factory.mktemp("fleet"), 3, name="node") as running:
         yield running
 
 
-def start(machines: Fleet, folder: Path, *arguments: str) -> subprocess.Popen[str]:
+def start(machines, folder, *arguments):
     """A run over SSH in which node2's Python sleeps, as on a node that hangs."""
     slow = machines.home / "slow-python"
     slow.write_text("#!/bin/sh\nsleep 300\n")
@@ -288,7 +288,7 @@ def start(machines: Fleet, folder: Path, *arguments: str) -> subprocess.Popen[st
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
-def test_resume_after_kill_9_measures_the_rest(machines: Fleet, tmp_path: Path, more: list[str]) -> None:
+def test_resume_after_kill_9_measures_the_rest(machines, tmp_path, more):
     running = start(machines, tmp_path, "--profile", "nightly", "--nodes", "node[1-2]")
     assert wait_until(evidence(tmp_path / "run", "node1").exists, limit_s=60)
     os.killpg(running.pid, signal.SIGKILL)
@@ -306,7 +306,7 @@ def test_resume_after_kill_9_measures_the_rest(machines: Fleet, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
-def test_ctrl_c_in_mid_measurement_accepts_nobody(machines: Fleet, tmp_path: Path, more: list[str]) -> None:
+def test_ctrl_c_in_mid_measurement_accepts_nobody(machines, tmp_path, more):
     running = start(machines, tmp_path, *more)
     assert wait_until(evidence(tmp_path / "run", "node1").exists, limit_s=60)
     running.send_signal(signal.SIGINT)
@@ -319,7 +319,7 @@ def test_ctrl_c_in_mid_measurement_accepts_nobody(machines: Fleet, tmp_path: Pat
     assert wait_until(lambda: not machines.descendants(), limit_s=60)
 
 
-def test_a_second_ctrl_c_ends_the_wait_for_the_nodes_and_keeps_the_report(machines: Fleet, tmp_path: Path) -> None:
+def test_a_second_ctrl_c_ends_the_wait_for_the_nodes_and_keeps_the_report(machines, tmp_path):
     (tmp_path / "patient.py").write_text("from nodegate.transport import guarded\nguarded.CLOSE_S = 600.0\n")
     running = start(machines, tmp_path, "-p", "patient")
     slow = machines.home / "slow-python"
@@ -370,7 +370,7 @@ Results.finish = pressed_before(Results.finish)
 """
 
 
-def pressed(fleet: Path, presses: str, *more: str) -> PytestOutcome:
+def pressed(fleet, presses, *more):
     """A run in which Ctrl-C is pressed so: it ends with a report that accepts nobody."""
     (fleet.parent / "presses.py").write_text(presses)
     command = ["--inventory", "hosts.yaml", "--run-dir", "run", "-p", "presses", *WIDTH, *more]
@@ -383,7 +383,7 @@ def pressed(fleet: Path, presses: str, *more: str) -> PytestOutcome:
     return PytestOutcome(done.exit_code, done.stdout, done.stderr, fleet.parent / "run")
 
 
-def test_ctrl_c_pressed_again_and_again_keeps_the_report(fleet: Path) -> None:
+def test_ctrl_c_pressed_again_and_again_keeps_the_report(fleet):
     judged = pressed(fleet, PRESSES).verdicts("pcie.link_width")
     assert judged == dict.fromkeys(("gpu0001", "gpu0002", "gpu0003"), "pass")  # before the first press
 
@@ -402,13 +402,13 @@ Judging.judge_node = pressed
 
 
 @pytest.mark.parametrize("more", [[], ["--full-trace"]])
-def test_ctrl_c_at_a_place_without_a_line_keeps_the_report(fleet: Path, more: list[str]) -> None:
+def test_ctrl_c_at_a_place_without_a_line_keeps_the_report(fleet, more):
     done = pressed(fleet, PRESSED_NOWHERE, *more)
     assert "run.py:" in done.stdout  # the place from where it was called
     assert "Traceback (most recent" not in done.stdout + done.stderr
 
 
-def test_ctrl_c_does_not_wait_for_a_node_that_says_nothing(tmp_path: Path) -> None:
+def test_ctrl_c_does_not_wait_for_a_node_that_says_nothing(tmp_path):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(8)
@@ -423,7 +423,7 @@ def test_ctrl_c_does_not_wait_for_a_node_that_says_nothing(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
-def test_resume_measures_again_what_was_an_error(fleet: Path, more: list[str]) -> None:
+def test_resume_measures_again_what_was_an_error(fleet, more):
     file = fleet.parent / "recordings" / "gpu0002" / "facts.json"
     hidden = file.rename(file.with_name("hidden"))
     first = run_pytest(fleet.parent, ["--inventory", "hosts.yaml", "--run-dir", "first", *WIDTH])
@@ -433,7 +433,7 @@ def test_resume_measures_again_what_was_an_error(fleet: Path, more: list[str]) -
     assert again.exit_code == 0, again.stdout
 
 
-def test_resume_says_which_nodes_are_new_and_which_are_left_out(fleet: Path, earlier: Path) -> None:
+def test_resume_says_which_nodes_are_new_and_which_are_left_out(fleet, earlier):
     text = fleet.read_text().replace("    gpu0003:\n", "    gpu0009:\n")
     fleet.write_text(text)
     shutil.copytree(fleet.parent / "recordings" / "gpu0003", fleet.parent / "recordings" / "gpu0009")
@@ -448,9 +448,7 @@ def test_resume_says_which_nodes_are_new_and_which_are_left_out(fleet: Path, ear
     ("again", "pairs", "burn_s", "tools"),
     [([], "all", 90.0, "tools"), (["--pairs", "few", "--burn", "2m", "--tools", "others"], "few", 120.0, "others")],
 )
-def test_resume_asks_for_the_same_unless_told(
-    fleet: Path, again: list[str], pairs: str, burn_s: float, tools: str
-) -> None:
+def test_resume_asks_for_the_same_unless_told(fleet, again, pairs, burn_s, tools):
     for folder in ("tools", "others"):
         (fleet.parent / folder).mkdir()
         (fleet.parent / folder / "ib_write_bw").write_text("#!/bin/sh\n")
@@ -465,7 +463,7 @@ def test_resume_asks_for_the_same_unless_told(
     assert resumed.settings.tools == fleet.parent / tools
 
 
-def test_resume_of_a_run_from_stdin_asks_for_the_inventory(earlier: Path) -> None:
+def test_resume_of_a_run_from_stdin_asks_for_the_inventory(earlier):
     run = json.loads((earlier / "run.json").read_text())
     run["asked"]["inventory"] = ["-"]
     (earlier / "run.json").write_text(json.dumps(run))

@@ -9,8 +9,6 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from support.load_fleet import CHECKS, ROOT, SHORT, LoadFleet
@@ -23,7 +21,7 @@ INTERRUPTED = 2
 
 
 @pytest.fixture(autouse=True)
-def _hangups_are_not_ignored() -> Iterator[None]:
+def _hangups_are_not_ignored():
     """As in a terminal, also where these tests run under nohup: a child inherits what is ignored."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
@@ -31,24 +29,24 @@ def _hangups_are_not_ignored() -> Iterator[None]:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[LoadFleet]:
+def fleet(tmp_path):
     with LoadFleet(tmp_path / "fleet", 1, with_rdma=0) as fleet:
         fleet["gpu1"].gpu(None, "cuda.hang.cuStreamSynchronize", 1)  # the burn goes on until it is ended
         yield fleet
 
 
-def burns(fleet: LoadFleet, folder: Path) -> Callable[[], bool]:
+def burns(fleet, folder):
     """Whether the node's GPUs are under load by now: its facts are in, and programs of ours run on it."""
     facts = folder / "reports/latest/evidence/gpu1/facts.json"
     return lambda: facts.exists() and len(fleet.left()) >= PROCESSES_UNDER_LOAD
 
 
-def said(folder: Path) -> dict[str, object]:
+def said(folder):
     return json.loads((folder / "reports/latest/report.json").read_text())["run"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda each: each.name)
-def test_a_signal_ends_the_run_with_a_report(fleet: LoadFleet, tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_ends_the_run_with_a_report(fleet, tmp_path, number):
     folder = tmp_path / "run"
     run = fleet.start(folder, "--hang-after", "60s", asked=("node", "burn"))
     assert wait_until(burns(fleet, folder), 60)
@@ -62,7 +60,7 @@ def test_a_signal_ends_the_run_with_a_report(fleet: LoadFleet, tmp_path: Path, n
     assert (folder / "reports/latest/report.html").exists()
 
 
-def test_a_closed_terminal_ends_the_run_with_a_report(fleet: LoadFleet, tmp_path: Path) -> None:
+def test_a_closed_terminal_ends_the_run_with_a_report(fleet, tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "hosts.yaml").write_text(fleet.inventory())
@@ -80,7 +78,7 @@ def test_a_closed_terminal_ends_the_run_with_a_report(fleet: LoadFleet, tmp_path
     assert said(folder)["interrupted"] is True
 
 
-def test_what_is_ignored_stays_ignored_as_under_nohup() -> None:
+def test_what_is_ignored_stays_ignored_as_under_nohup():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     interrupts = Interrupts()
     try:

@@ -5,8 +5,6 @@ import pty
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from fleet.machine import Machine
@@ -17,12 +15,12 @@ PYTEST = [sys.executable, "-m", "pytest", "--tb=no", "-q", "-k", "link_width"]
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> Path:
+def fleet(tmp_path):
     return write_fleet(tmp_path, [Machine.hgx_h100(f"gpu{number:04}", number) for number in (1, 2)])
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"], ["-s"]])
-def test_an_inventory_comes_from_standard_input(fleet: Path, more: list[str]) -> None:
+def test_an_inventory_comes_from_standard_input(fleet, more):
     command = [*PYTEST, "--inventory", "-", "--run-dir", "run", *more]
     done = warm.run(
         command, cwd=fleet.parent, input=fleet.read_text(), capture_output=True, text=True, timeout=60, check=False
@@ -32,7 +30,7 @@ def test_an_inventory_comes_from_standard_input(fleet: Path, more: list[str]) ->
 
 
 @pytest.mark.parametrize(("stdin", "words"), [("<&-", "there is no standard input"), ("< /bin/true", "<stdin>")])
-def test_no_inventory_on_standard_input_is_one_message(fleet: Path, stdin: str, words: str) -> None:
+def test_no_inventory_on_standard_input_is_one_message(fleet, stdin, words):
     command = ["sh", "-c", f"exec {sys.executable} -m pytest --inventory - {stdin}"]
     done = subprocess.run(command, cwd=fleet.parent, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 4, done.stdout
@@ -40,7 +38,7 @@ def test_no_inventory_on_standard_input_is_one_message(fleet: Path, stdin: str, 
     assert "Traceback" not in done.stderr
 
 
-def on_a_terminal(folder: Path, *arguments: str) -> str:
+def on_a_terminal(folder, *arguments):
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(folder)
@@ -59,13 +57,13 @@ def on_a_terminal(folder: Path, *arguments: str) -> str:
     return written.decode()
 
 
-def shown(line: str) -> str:
+def shown(line):
     """What is left of a line after its carriage returns and erasures."""
     return line.rpartition("\r\x1b[K")[2]
 
 
 @pytest.fixture
-def slow(fleet: Path) -> Iterator[Path]:
+def slow(fleet):
     """One node takes its time: it is asked over SSH, the connection stands, and nobody answers for five seconds."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
@@ -78,7 +76,7 @@ BY_FORK = pytest.mark.skipif(sys.version_info >= (3, 12), reason="fork() warns i
 
 
 @BY_FORK
-def test_the_live_line_is_gone_when_the_dots_come(slow: Path) -> None:
+def test_the_live_line_is_gone_when_the_dots_come(slow):
     written = on_a_terminal(slow.parent, "--inventory", "hosts.yaml", "-rA")
     assert "facts: 1 of 2 nodes" in written
     left = "\n".join(shown(line) for line in written.split("\n"))
@@ -88,7 +86,7 @@ def test_the_live_line_is_gone_when_the_dots_come(slow: Path) -> None:
 
 
 @BY_FORK
-def test_the_live_line_is_gone_when_the_answer_comes(slow: Path) -> None:
+def test_the_live_line_is_gone_when_the_answer_comes(slow):
     written = on_a_terminal(slow.parent, "--inventory", "hosts.yaml")
     left = [shown(line).rstrip("\r") for line in written.split("\n")]
     assert "\x1b" not in "".join(left)
@@ -97,12 +95,12 @@ def test_the_live_line_is_gone_when_the_answer_comes(slow: Path) -> None:
 
 
 @BY_FORK
-def test_under_n_there_is_no_live_line_to_wipe_the_dots(slow: Path) -> None:
+def test_under_n_there_is_no_live_line_to_wipe_the_dots(slow):
     assert "\r\x1b[Kfacts:" not in on_a_terminal(slow.parent, "--inventory", "hosts.yaml", "-n", "2")
 
 
 @pytest.mark.parametrize(("option", "lines"), [("-v", 1), ("-v", 9), ("", 1)])
-def test_a_reader_that_goes_leaves_no_traceback_and_no_success(fleet: Path, option: str, lines: int) -> None:
+def test_a_reader_that_goes_leaves_no_traceback_and_no_success(fleet, option, lines):
     script = f"set -o pipefail; {sys.executable} -m pytest --inventory hosts.yaml {option} | head -{lines}"
     command = ["bash", "-c", script]
     done = subprocess.run(command, cwd=fleet.parent, capture_output=True, text=True, timeout=120, check=False)
@@ -110,7 +108,7 @@ def test_a_reader_that_goes_leaves_no_traceback_and_no_success(fleet: Path, opti
     assert "Traceback" not in done.stderr
 
 
-def test_it_runs_without_pytests_terminal(fleet: Path) -> None:
+def test_it_runs_without_pytests_terminal(fleet):
     outcome = run_pytest(fleet.parent, ["--inventory", "hosts.yaml", "-p", "no:terminal"])
     assert outcome.exit_code == 0, outcome.stderr
     assert (outcome.folder / "report.html").exists()

@@ -22,12 +22,12 @@ RULES = {A: ClassRule("1"), B: ClassRule("2", 20, 30), C: ClassRule("3", 100)}
 DELIVERY = run(finished_epoch_s=1_795_252_145.0)  # 2026-11-21
 
 
-def policy(*items: Item, **changes: object) -> Policy:
+def policy(*items, **changes):
     whole = Policy("contract", "our contract", "order 4711", "a7" * 32, RULES, {item.claim: item for item in items})
     return replace(whole, **changes)  # type: ignore[arg-type]
 
 
-def node(name: str, *shown: Shown, verdict: NodeVerdict | None = None, records: tuple[Record, ...] = ()) -> NodeReport:
+def node(name, *shown, verdict=None, records=()):
     """A node of which every claim is proven but these."""
     said = {each.claim: each for each in shown}
     states = {each.state for each in shown if not each.signed}
@@ -40,29 +40,29 @@ def node(name: str, *shown: Shown, verdict: NodeVerdict | None = None, records: 
     return NodeReport(name, verdict or of_claims, "hgx-h100-8", claims=whole, records=records)
 
 
-def refuted(claim: str) -> Shown:
+def refuted(claim):
     return Shown(claim, State.REFUTED, "it failed", ("burn.throughput",))
 
 
-def unproven(claim: str, signed: str = "", *, left_out: bool = False) -> Shown:
+def unproven(claim, signed="", *, left_out=False):
     return Shown(claim, State.NOT_PROVEN, "no tool", ("nccl.all_reduce",), signed, left_out)
 
 
-def good(count: int) -> list[NodeReport]:
+def good(count):
     return [node(f"gpu{index:03}") for index in range(1, count + 1)]
 
 
-def result(*nodes: NodeReport, by: Policy | None = None, fine: int = 9, **changes: object) -> FleetResult:
+def result(*nodes, by=None, fine=9, **changes):
     found = fleet_result(Report(replace(DELIVERY, **changes), (*nodes, *good(fine)), policy=by or policy()))
     assert found is not None
     return found
 
 
-def test_a_fleet_of_which_every_claim_is_proven_is_accepted() -> None:
+def test_a_fleet_of_which_every_claim_is_proven_is_accepted():
     assert result() == FleetResult(ACCEPTED, "every claim holds on 9 nodes")
 
 
-def test_without_a_policy_there_is_no_result() -> None:
+def test_without_a_policy_there_is_no_result():
     assert fleet_result(Report(DELIVERY, tuple(good(2)))) is None
 
 
@@ -82,7 +82,7 @@ X, ONE = refuted("compute"), "on 1 of 10 nodes"
     ],
     ids=["A", "A open", "A signed for", "B until a date", "B open", "C a remark"],
 )
-def test_a_node_that_fails_a_claim(shown: list[Shown], items: list[Item], verdict: FleetVerdict, why: str) -> None:
+def test_a_node_that_fails_a_claim(shown, items, verdict, why):
     found = result(node("x", *shown), by=policy(*items))
     assert (found.verdict, found.why) == (verdict, why)
     assert found.is_no_success is (verdict in (REFUSED, UNDECIDED))
@@ -101,22 +101,22 @@ def test_a_node_that_fails_a_claim(shown: list[Shown], items: list[Item], verdic
     ],
     ids=["beside what is open", "as many as may", "one more", "one more is open", "a share of the claim's own"],
 )
-def test_how_many_nodes_may_fail(second: list[Shown], by: Policy, verdict: FleetVerdict) -> None:
+def test_how_many_nodes_may_fail(second, by, verdict):
     assert result(node("x", X), node("y", *second), fine=8, by=by).verdict is verdict
 
 
-def test_on_too_many_nodes_class_b_refuses() -> None:
+def test_on_too_many_nodes_class_b_refuses():
     found = result(*(node(f"x{index}", refuted("rails")) for index in range(3)), fine=7, by=policy(RAILS))
     assert found.verdict is REFUSED
     assert found.why.endswith("rails refuted on 3 of 10 nodes, until 2026-12-21; 20 % may (clause 2)")
 
 
-def test_a_node_stands_under_its_worst_class() -> None:
+def test_a_node_stands_under_its_worst_class():
     found = result(node("x", refuted("logs"), refuted("rails")), by=policy(Item("logs", C, "5"), RAILS))
     assert (found.of_class(B), found.of_class(C)) == (("x",), ())
 
 
-def test_a_part_of_a_run_decides_nothing() -> None:
+def test_a_part_of_a_run_decides_nothing():
     for found in (
         result(selection="-k pcie"),
         result(interrupted=True),
@@ -127,11 +127,11 @@ def test_a_part_of_a_run_decides_nothing() -> None:
         assert (found.verdict, found.is_part, found.is_no_success) == (UNDECIDED, True, False)
 
 
-def test_a_part_of_a_run_that_proves_a_fault_refuses() -> None:
+def test_a_part_of_a_run_that_proves_a_fault_refuses():
     assert result(node("x", refuted("compute")), selection="-k burn").verdict is REFUSED
 
 
-def failed(check: str, verdict: Verdict, waiver: str = "") -> Record:
+def failed(check, verdict, waiver=""):
     return Record("x", check, verdict, (Finding(NODE, verdict, text="no", action="look"),), waiver=waiver)
 
 
@@ -144,7 +144,7 @@ def failed(check: str, verdict: Verdict, waiver: str = "") -> Record:
         ([Verdict.ERROR, Verdict.FAIL], NodeVerdict.REJECTED, REFUSED),
     ],
 )
-def test_a_check_of_the_site_blocks(said: list[Verdict], of_node: NodeVerdict, verdict: FleetVerdict) -> None:
+def test_a_check_of_the_site_blocks(said, of_node, verdict):
     records = tuple(failed(f"site.{each.value}", each) for each in said)
     found = result(node("x", verdict=of_node, records=records))
     assert found.verdict is verdict
@@ -152,45 +152,45 @@ def test_a_check_of_the_site_blocks(said: list[Verdict], of_node: NodeVerdict, v
     assert found.why == f"class A (clause 1): other {state} on 1 of 10 nodes"
 
 
-def test_a_check_of_the_site_does_not_block_where_the_policy_says_so_or_it_is_waived() -> None:
+def test_a_check_of_the_site_does_not_block_where_the_policy_says_so_or_it_is_waived():
     rejected = node("x", verdict=NodeVerdict.REJECTED, records=(failed("site.scratch", Verdict.FAIL),))
     assert result(rejected, by=policy(Item("other", C, "5"))).verdict is ACCEPTED
     records = (failed("site.scratch", Verdict.FAIL, waiver="riser on order"),)
     assert result(node("x", verdict=NodeVerdict.WAIVED, records=records)).verdict is RESERVATIONS
 
 
-def test_a_failing_check_of_a_claim_that_the_profile_does_not_make_counts_with_it() -> None:
+def test_a_failing_check_of_a_claim_that_the_profile_does_not_make_counts_with_it():
     whole = node("x", verdict=NodeVerdict.REJECTED, records=(failed("rdma.rails", Verdict.FAIL),))
     made = replace(whole, claims=tuple(each for each in whole.claims if each.claim == "identity"))
     by = policy(Item("counts", B, "2.1"), Item("parts", B, "2.2"))
     assert [each.item.claim for each in result(made, by=by).defects] == ["counts"]
 
 
-def test_a_check_of_a_claim_counts_with_its_claim() -> None:
+def test_a_check_of_a_claim_counts_with_its_claim():
     records = (failed("rdma_bandwidth.errors", Verdict.ERROR),)
     by = policy(Item("rails", B, "4.2"))
     found = result(node("x", refuted("rails"), records=records), by=by)
     assert [each.item.claim for each in found.defects] == ["rails"]
 
 
-def test_a_node_of_which_nothing_is_known_leaves_the_fleet_open() -> None:
+def test_a_node_of_which_nothing_is_known_leaves_the_fleet_open():
     for verdict in (NodeVerdict.UNREACHABLE, NodeVerdict.NOT_JUDGED, NodeVerdict.INCOMPLETE):
         lost = NodeReport("x", verdict, "hgx-h100-8")
         assert result(lost).verdict is UNDECIDED
 
 
-def test_what_is_not_measured_is_of_class_a_never_accepted() -> None:
+def test_what_is_not_measured_is_of_class_a_never_accepted():
     found = result(by=policy(Item("storage", A, "6", title="the checkpoint rate")))
     assert found.verdict is UNDECIDED
     assert found.why == "class A (clause 6): storage not measured by nodegate, on 9 of 9 nodes"
 
 
-def test_what_is_not_measured_is_of_class_b_a_reservation_and_puts_no_node_into_a_class() -> None:
+def test_what_is_not_measured_is_of_class_b_a_reservation_and_puts_no_node_into_a_class():
     found = result(by=policy(Item("storage", B, "6", title="the checkpoint rate")))
     assert (found.verdict, found.of_class(B)) == (RESERVATIONS, ())
 
 
-def test_a_node_of_a_platform_that_the_policy_is_not_for_leaves_the_fleet_open() -> None:
+def test_a_node_of_a_platform_that_the_policy_is_not_for_leaves_the_fleet_open():
     found = result(by=policy(platforms=("hgx-h200-8",)))
     assert found.why == "class A (clause 1): platform not proven on 9 of 9 nodes"
     assert found.verdict is UNDECIDED

@@ -16,7 +16,6 @@ from nodegate.numbers.assessments import assessments
 from nodegate.numbers.peers import Peers
 from nodegate.policy import policy_file
 from nodegate.policy.policy import DEFAULT, ClassRule, DefectClass, Item
-from nodegate.policy.policy_file import PolicyFile
 from nodegate.records.finding import LimitKind
 from nodegate.records.verdict import Verdict
 
@@ -46,8 +45,8 @@ H100 = Node("gpu01", expected={"platform": "hgx-h100-8"})
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def written(text: str) -> str:
+def write(tmp_path):
+    def written(text):
         file = tmp_path / "contract.yaml"
         file.write_text(text)
         return str(file)
@@ -56,16 +55,16 @@ def write(tmp_path: Path) -> Write:
 
 
 @pytest.fixture
-def contract(write: Write) -> PolicyFile:
+def contract(write):
     return policy_file.read(write(CONTRACT))
 
 
-def limits(policy: PolicyFile, node: Node = H100) -> object:
+def limits(policy, node=H100):
     return Baselines.read(policy=policy.limits).for_node(node, None, None)
 
 
 class TestWhatAPolicySays:
-    def test_each_claim_has_its_class_its_clause_and_the_share_that_may_fail(self, contract: PolicyFile) -> None:
+    def test_each_claim_has_its_class_its_clause_and_the_share_that_may_fail(self, contract):
         assert contract.policy.item("compute") == Item("compute", A, "3.1", Statistic.MEDIAN)
         assert contract.policy.item("rails") == Item("rails", B, "4.2", may_fail_percent=2.5)
         assert contract.policy.item("logs") == Item("logs", A, "1"), "one that it does not name blocks"
@@ -73,47 +72,47 @@ class TestWhatAPolicySays:
         (item,) = contract.policy.not_measured
         assert (item.claim, item.title, item.is_measured) == ("storage", "checkpoint rate", False)
 
-    def test_the_attempt_that_counts_is_that_of_the_claims_on_a_checks_numbers(self, contract: PolicyFile) -> None:
+    def test_the_attempt_that_counts_is_that_of_the_claims_on_a_checks_numbers(self, contract):
         assert contract.policy.statistic_of("burn.throughput") is Statistic.MEDIAN
         assert contract.policy.statistic_of("copies.device_memory") is None
 
-    def test_a_policy_may_be_for_some_platforms(self, write: Write) -> None:
+    def test_a_policy_may_be_for_some_platforms(self, write):
         policy = policy_file.read(write(CONTRACT + 'platforms: ["hgx-h100-*"]\n')).policy
         assert [policy.is_for(name) for name in ("hgx-h100-8", "hgx-a100-80gb-8", "")] == [True, False, False]
 
 
 class TestItsLimits:
-    def test_they_win_over_the_baselines_and_say_their_clause(self, contract: PolicyFile) -> None:
+    def test_they_win_over_the_baselines_and_say_their_clause(self, contract):
         found = limits(contract).limit("burn.fp32_tflops")
         assert found.value == pytest.approx(54 * 0.9)
         assert found.kind is LimitKind.BASELINE
         assert found.source == "10 % below 54 TFLOPS, policy contract, clause 3.2 burn.fp32_tflops: table 2"
         assert limits(contract).entry("burn.fp32_tflops").peak == 67, "what physics allows stays"
 
-    def test_they_win_over_the_inventory(self, contract: PolicyFile) -> None:
+    def test_they_win_over_the_inventory(self, contract):
         asked = {"rdma.share_of_rate_percent": 10, "host.shm_min_gib": 8}
         node = Node("gpu01", expected={"platform": "hgx-h100-8", "limits": asked})
         assert limits(contract, node).limit("rdma.share_of_rate_percent").value == 45
         assert limits(contract, node).limit("host.shm_min_gib").value == 8
 
-    def test_other_platforms_keep_theirs(self, contract: PolicyFile) -> None:
+    def test_other_platforms_keep_theirs(self, contract):
         a100 = Node("gpu01", expected={"platform": "hgx-a100-80gb-8"})
         plain = Baselines.read().for_node(a100, None, None)
         assert limits(contract, a100).limit("burn.fp32_tflops") == plain.limit("burn.fp32_tflops")
 
 
 class TestTheShippedOnes:
-    def test_the_page_is_fresh(self) -> None:
+    def test_the_page_is_fresh(self):
         written = PAGE.read_text("utf-8")
         assert written == policies_page.page(written), "stale: write it again: make docs"
 
     @pytest.mark.parametrize("name", policy_file.shipped())
-    def test_each_is_read_and_its_limits_fit_the_baselines(self, name: str) -> None:
+    def test_each_is_read_and_its_limits_fit_the_baselines(self, name):
         found = policy_file.read(name)
         assert found.policy.name == name
         assert Baselines.read(policy=found.limits).platforms
 
-    def test_the_default_asks_for_every_claim_on_every_node_and_changes_no_limit(self) -> None:
+    def test_the_default_asks_for_every_claim_on_every_node_and_changes_no_limit(self):
         found = policy_file.read(DEFAULT)
         assert {found.policy.item(claim.name).defect_class for claim in claims()} == {A}
         assert found.policy.classes == {A: ClassRule("no node may have one")}
@@ -146,7 +145,7 @@ class TestTheShippedOnes:
         ('source: "order 4711"\n', "", 2, "the file needs source: some text"),
     ],
 )
-def test_a_slip_is_refused_with_its_line(write: Write, right: str, wrong: str, line: int, said: str) -> None:
+def test_a_slip_is_refused_with_its_line(write, right, wrong, line, said):
     assert CONTRACT.count(right) == 1
     file = write(CONTRACT.replace(right, wrong))
     with pytest.raises(UsageError) as refused:
@@ -155,12 +154,12 @@ def test_a_slip_is_refused_with_its_line(write: Write, right: str, wrong: str, l
     assert f"{file}:{line}:" in str(refused.value)
 
 
-def test_a_name_that_no_policy_has_is_refused_with_the_near_one() -> None:
+def test_a_name_that_no_policy_has_is_refused_with_the_near_one():
     with pytest.raises(UsageError, match="did you mean default"):
         policy_file.read("defualt")
 
 
-def test_physics_does_not_prove_what_a_policy_asks_for_under_other_conditions(write: Write) -> None:
+def test_physics_does_not_prove_what_a_policy_asks_for_under_other_conditions(write):
     cublas = CONTRACT.replace('clause: "3.2"', 'clause: "3.2", parameters: {path: cublas}')
     agreed, plain = limits(policy_file.read(write(cublas))), Baselines.read().for_node(H100, None, None)
     own = Metric("burn.fp32_tflops", (45.0,), "TFLOPS", "GPU 3", conditions={"path": "ptx"})
@@ -172,7 +171,7 @@ def test_physics_does_not_prove_what_a_policy_asks_for_under_other_conditions(wr
     ("statistic", "verdict"),
     [(Statistic.BEST, Verdict.PASS), (Statistic.MEDIAN, Verdict.FAIL), (Statistic.WORST, Verdict.FAIL)],
 )
-def test_the_statistic_says_which_attempt_is_held_to_the_limit(statistic: Statistic, verdict: Verdict) -> None:
+def test_the_statistic_says_which_attempt_is_held_to_the_limit(statistic, verdict):
     baseline = replace(Baselines.read().for_node(H100, None, None), statistic=statistic)
     conditions = {"path": "cublas", "matrix": "8192"}
     suspect = Metric("burn.bf16_tflops", (500.0, 510.0, 730.0), "TFLOPS", "GPU 3", conditions=conditions)

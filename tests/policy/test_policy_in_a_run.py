@@ -45,7 +45,7 @@ limits:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     """Two nodes, of which gpu0002 has a narrow link; a run over them, and policies."""
     machines = [Machine.hgx_h100(f"gpu{number:04}", number) for number in (1, 2)]
     machines[1].set_link(machines[1].gpu_address(5), width=2)
@@ -63,27 +63,27 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 Judged = tuple["PytestOutcome", dict[str, object]]
 
 
-def judged(site: Path, *options: str) -> Judged:
+def judged(site, *options):
     outcome = run_pytest(site, ["--replay", "run", *options])
     outcome = replace(outcome, folder=outcome.folder.resolve())  # "latest" will be another run's
     return outcome, json.loads((outcome.folder / "report.json").read_text())
 
 
 @pytest.fixture(scope="module")
-def plain(site: Path) -> Judged:
+def plain(site):
     return judged(site)
 
 
 @pytest.fixture(scope="module")
-def fast(site: Path) -> Judged:
+def fast(site):
     return judged(site, "--policy", "fast.yaml")
 
 
-def fleet_line(outcome: PytestOutcome) -> str:
+def fleet_line(outcome):
     return next(line for line in outcome.stdout.splitlines() if line.startswith("fleet: "))
 
 
-def test_without_the_option_every_claim_blocks_as_the_policy_default_says(site: Path, plain: Judged) -> None:
+def test_without_the_option_every_claim_blocks_as_the_policy_default_says(site, plain):
     outcome, report = plain
     assert fleet_line(outcome).startswith("fleet: refused: class A (no node may have one): ")
     assert report["policy"]["name"] == "default"
@@ -94,7 +94,7 @@ def test_without_the_option_every_claim_blocks_as_the_policy_default_says(site: 
     assert named["results_sha256"] == report["results_sha256"] or named["counts"] == report["counts"]
 
 
-def test_remarks_do_not_hold_up_an_acceptance_and_hide_no_failure(site: Path, plain: Judged) -> None:
+def test_remarks_do_not_hold_up_an_acceptance_and_hide_no_failure(site, plain):
     outcome, report = judged(site, "--policy", "mild.yaml")
     assert fleet_line(outcome).startswith("fleet: accepted by policy mild: no defect of class A or B on 2 nodes; ")
     assert report["fleet_result"]["nodes"] == {"A": [], "B": [], "C": ["gpu0002"]}
@@ -102,7 +102,7 @@ def test_remarks_do_not_hold_up_an_acceptance_and_hide_no_failure(site: Path, pl
     assert "rejected: gpu0002" in outcome.stdout
 
 
-def test_a_limit_of_the_policy_judges_the_same_evidence(plain: Judged, fast: Judged) -> None:
+def test_a_limit_of_the_policy_judges_the_same_evidence(plain, fast):
     assert plain[0].verdicts("burn.throughput")["gpu0001"] == "pass"
     outcome, report = fast
     assert outcome.verdicts("burn.throughput")["gpu0001"] == "fail"
@@ -111,12 +111,12 @@ def test_a_limit_of_the_policy_judges_the_same_evidence(plain: Judged, fast: Jud
     assert report["fleet_result"]["why"] == "class A (clause 3): compute refuted on 2 of 2 nodes"
 
 
-def test_workers_judge_by_the_same_policy(site: Path, fast: Judged) -> None:
+def test_workers_judge_by_the_same_policy(site, fast):
     _, together = judged(site, "--policy", "fast.yaml", "-n", "2")
     assert together["fleet_result"] == fast[1]["fleet_result"]
 
 
-def test_the_reports_show_the_result_and_keep_it(site: Path, fast: Judged) -> None:
+def test_the_reports_show_the_result_and_keep_it(site, fast):
     outcome, report = fast
     Draft202012Validator(SCHEMA).validate(report)
     whole = (outcome.folder / "report.html").read_text()
@@ -130,7 +130,7 @@ def test_the_reports_show_the_result_and_keep_it(site: Path, fast: Judged) -> No
     assert (again["policy"], again["fleet_result"]) == (report["policy"], report["fleet_result"])
 
 
-def test_a_policy_that_is_not_decided_is_no_success(site: Path) -> None:
+def test_a_policy_that_is_not_decided_is_no_success(site):
     text = (site / "mild.yaml").read_text().replace("policy: mild", "policy: more")
     (site / "more.yaml").write_text(text + 'not_measured:\n  storage: {class: A, title: "checkpoints", clause: "6"}\n')
     outcome, _ = judged(site, "--policy", "more.yaml", "--nodes", "gpu0001", "-k", "gpu and count")
@@ -141,7 +141,7 @@ def test_a_policy_that_is_not_decided_is_no_success(site: Path) -> None:
     assert outcome.exit_code == 1
 
 
-def test_another_profile_has_a_result_only_where_a_policy_is_named(site: Path) -> None:
+def test_another_profile_has_a_result_only_where_a_policy_is_named(site):
     outcome, report = judged(site, "--profile", "bootcheck")
     assert "fleet: " not in outcome.stdout
     assert report["fleet_result"] is None
@@ -149,13 +149,13 @@ def test_another_profile_has_a_result_only_where_a_policy_is_named(site: Path) -
     assert "fleet: not decided by policy mild: profile bootcheck covers only part of the claims" in outcome.stdout
 
 
-def test_a_policy_without_nodes_is_a_mistake(site: Path) -> None:
+def test_a_policy_without_nodes_is_a_mistake(site):
     outcome = run_pytest(site, ["--policy", "default"])
     assert outcome.exit_code == 4
     assert "--policy is for a run over nodes" in outcome.stderr
 
 
-def test_a_run_that_goes_on_is_asked_for_its_policy_again(site: Path) -> None:
+def test_a_run_that_goes_on_is_asked_for_its_policy_again(site):
     part = ["--policy", "mild.yaml", "-k", "gpu and count"]
     run_pytest(site, ["--inventory", "hosts.yaml", *part, "--run-dir", "other"])
     outcome = run_pytest(site, ["--resume", "other"])
@@ -164,7 +164,7 @@ def test_a_run_that_goes_on_is_asked_for_its_policy_again(site: Path) -> None:
     assert run_pytest(site, ["--resume", "other", *part]).exit_code == 0
 
 
-def test_what_only_contracts_ask_for_is_claimed_where_a_policy_names_it(site: Path) -> None:
+def test_what_only_contracts_ask_for_is_claimed_where_a_policy_names_it(site):
     (site / "even.yaml").write_text(HEAD.format(name="even") + '  even_heat: {class: A, clause: "7"}\n')
     found = {}
     for options in ((), ("--policy", "even.yaml"), ("--policy", "even.yaml", "-k", "gpu and count")):
@@ -180,18 +180,18 @@ def test_what_only_contracts_ask_for_is_claimed_where_a_policy_names_it(site: Pa
 # Before a run, `nodegate doctor --policy NAME` says which clauses cannot be judged here
 
 
-def judging(name: str) -> Judging:
+def judging(name):
     found, nodes = policy_file.read(name), {f"gpu{number:02}": Node(f"gpu{number:02}") for number in range(1, 5)}
     limits = Baselines.read(policy=found.limits)
     return Judging(nodes, Profile.DELIVERY, limits, Waivers(), policy=found.policy, names_policy=name != "default")
 
 
-def complaints(name: str, machine: Machine, lacking: frozenset[str] = frozenset()) -> list[str]:
+def complaints(name, machine, lacking=frozenset()):
     found = complaints_about_claims(Node("gpu01"), facts_of(machine), lacking, judging(name))
     return [complaint.what for complaint in found]
 
 
-def test_a_clause_without_its_tool_is_named() -> None:
+def test_a_clause_without_its_tool_is_named():
     (said,) = complaints("strict-h100", Machine.hgx_h100(), frozenset({"all_reduce_perf"}))
     assert said == (
         "cannot be proven: collectives (clause NCCL in a node), collectives_between_nodes (clause NCCL, 2 nodes), "
@@ -199,18 +199,18 @@ def test_a_clause_without_its_tool_is_named() -> None:
     )
 
 
-def test_a_node_that_the_policy_is_not_for_is_told_with_the_limits_that_it_lacks() -> None:
+def test_a_node_that_the_policy_is_not_for_is_told_with_the_limits_that_it_lacks():
     said = complaints("strict-h100", Machine.pcie_l40s())
     assert "policy strict-h100 is not for platform l40s" in said
     lacks = "cannot be proven: even_heat (clause Temperature, spread): no limit contract.temperature_spread_c"
     assert lacks in said
 
 
-def test_what_only_contracts_ask_for_is_no_obstacle_without_one() -> None:
+def test_what_only_contracts_ask_for_is_no_obstacle_without_one():
     assert complaints("default", Machine.hgx_h100()) == []
 
 
-def test_what_nodegate_does_not_measure_is_named_with_its_clause() -> None:
+def test_what_nodegate_does_not_measure_is_named_with_its_clause():
     assert not list(notes_on_policy(judging("default")))
     notes = list(notes_on_policy(judging("clustermax")))
     assert "policy clustermax, clause SHARP: not measured by nodegate: reductions in the switches" in notes
@@ -225,7 +225,7 @@ WITHOUT = {"hgx01", "hgx09", "roce01", "roce06"}  # a fault
 
 
 @pytest.mark.parametrize("policy", ["strict-h100", "clustermax", "nvidia-acv"])
-def test_a_demand_on_the_test_is_not_a_fault_of_the_node(policy: str, tmp_path: Path) -> None:
+def test_a_demand_on_the_test_is_not_a_fault_of_the_node(policy, tmp_path):
     """The demo was recorded in a short burn: strict-h100 asks for 24 h, and says nothing against the node."""
     options = ["--record", "fleet.sqlite", "--run-dir", "run", "--policy", policy]
     outcome = run_pytest(tmp_path, ["--inventory", str(FOLDER / "demo.yaml"), *options], timeout_s=300)

@@ -28,15 +28,15 @@ GOOD: Mapping[str, Any] = {
 }
 
 
-def changed(**values: object) -> bytes:
+def changed(**values):
     return json.dumps({**GOOD, **values}).encode()
 
 
-def sent(plain: bytes) -> bytes:
+def sent(plain):
     return WIRE + base64.b64encode(zlib.compress(plain)) + b"\n"
 
 
-def refusal(raw: bytes) -> str:
+def refusal(raw):
     with pytest.raises(CannotMeasure) as raised:
         decode(raw)
     assert raised.value.next_step
@@ -46,7 +46,7 @@ def refusal(raw: bytes) -> str:
 
 
 @pytest.mark.parametrize("raw", [changed(), sent(changed()), b"Last login: today\n{}\n" + sent(changed()) + b"bye\n"])
-def test_a_good_document_is_taken(raw: bytes) -> None:
+def test_a_good_document_is_taken(raw):
     document = decode(raw)
     assert (document.uid, document.epoch_s, document.duration_s) == (1000, 1763712900.12, 0.31)
     assert document.sections == GOOD["sections"]
@@ -74,25 +74,25 @@ def test_a_good_document_is_taken(raw: bytes) -> None:
         (changed(padding="x" * MAX_DOCUMENT_BYTES), f"more than {MAX_DOCUMENT_BYTES} bytes"),
     ],
 )
-def test_a_bad_one_is_refused_in_one_line(raw: bytes, said: str) -> None:
+def test_a_bad_one_is_refused_in_one_line(raw, said):
     assert said in refusal(raw)
 
 
-def test_a_decompression_bomb_costs_no_more_than_the_limit() -> None:
+def test_a_decompression_bomb_costs_no_more_than_the_limit():
     bomb = sent(b"{" + b" " * (128 << 20) + b"}")
     assert len(bomb) < 1 << 20
     assert f"more than {MAX_DOCUMENT_BYTES} bytes" in refusal(bomb)
 
 
 @given(st.binary(max_size=400))
-def test_no_bytes_raise_anything_else(raw: bytes) -> None:
+def test_no_bytes_raise_anything_else(raw):
     for attempt in (raw, WIRE + raw, sent(raw)):
         with pytest.raises(CannotMeasure):
             decode(attempt)
 
 
 @given(json_values)
-def test_no_json_in_the_place_of_the_sections_raises_anything_else(value: object) -> None:
+def test_no_json_in_the_place_of_the_sections_raises_anything_else(value):
     with contextlib.suppress(CannotMeasure):
         assert decode(changed(sections=value)).sections == value
 
@@ -100,26 +100,27 @@ def test_no_json_in_the_place_of_the_sections_raises_anything_else(value: object
 class Answers:
     """A session whose node answers as the test says; keeps what was asked."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output):
         self.node = Node("gpu001", Connection(python="/opt/python3.9"))
         self.output = output
         self.asked: dict[str, Any] = {}
 
-    def run(self, argv: object, **options: Any) -> Output:
+    def run(self, argv, **options):
         self.asked = {"argv": argv, **options}
         return self.output
 
-    def close(self) -> None: ...
+    def close(self):
+        pass
 
-    def hold_lock(self, *args: object, **options: object) -> Any:
+    def hold_lock(self, *args, **options):
         raise NotImplementedError
 
 
-def output(stdout: bytes = b"", stderr: bytes = b"", *, exit_code: int | None = 0, **more: Any) -> Output:
+def output(stdout=b"", stderr=b"", *, exit_code=0, **more):
     return Output(stdout, stderr, exit_code, 0.5, **more)
 
 
-def test_collect_sends_the_program_to_the_nodes_own_python() -> None:
+def test_collect_sends_the_program_to_the_nodes_own_python():
     session = Answers(output(sent(changed())))
     document = collect(session, timeout_s=30.0, as_root=True)
     assert list(session.asked["argv"]) == ["/opt/python3.9", "-I", "-S", "-"]
@@ -130,7 +131,7 @@ def test_collect_sends_the_program_to_the_nodes_own_python() -> None:
     assert document.received_epoch_s > 1.7e9
 
 
-def test_what_arrives_from_a_node_is_marked_with_this_release_whatever_the_node_says() -> None:
+def test_what_arrives_from_a_node_is_marked_with_this_release_whatever_the_node_says():
     claimed = {"version": "9", "sections": []}
     document = collect(Answers(output(sent(changed(recorder=claimed)))))
     assert document.recorder == today()
@@ -146,7 +147,7 @@ def test_what_arrives_from_a_node_is_marked_with_this_release_whatever_the_node_
         (output(sent(changed()), truncated=True), "more than"),
     ],
 )
-def test_collect_says_how_the_probe_ended(answer: Output, said: str) -> None:
+def test_collect_says_how_the_probe_ended(answer, said):
     with pytest.raises(CannotMeasure) as raised:
         collect(Answers(answer))
     assert said in raised.value.reason

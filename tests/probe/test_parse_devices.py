@@ -5,7 +5,6 @@ from fleet.machine import Machine, facts_of
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import nvml, pci, rdma
-from nodegate.probe.gpu import Gpu
 from nodegate.unknown import Unknown, Why
 
 # PCIe
@@ -61,7 +60,7 @@ def test_no_adapter_at_all_is_known_and_an_unreadable_one_is_not():
 # GPUs
 
 
-def parsed(machine: Machine, index: int = 3) -> Gpu:
+def parsed(machine, index=3):
     return facts_of(machine).gpus.devices[index]
 
 

@@ -13,7 +13,7 @@ from nodegate.unknown import Unknown, Why, value_or
 HEALTHY = Machine.hgx_h100().sections
 
 
-def with_changed(section: str, **values: object) -> NodeFacts:
+def with_changed(section, **values):
     machine = Machine.hgx_h100()
     for key, value in values.items():
         machine.set(section, key, value)

@@ -23,7 +23,7 @@ RECORDINGS = [
 ]
 
 
-def read_all(document: ProbeDocument) -> None:
+def read_all(document):
     for name in FACTS:
         with contextlib.suppress(CannotMeasure, NotApplicable):
             read(name, document)

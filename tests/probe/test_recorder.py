@@ -2,12 +2,10 @@
 
 import json
 import lzma
-from collections.abc import Iterator
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fleet.machine import Machine
@@ -99,7 +97,7 @@ def test_a_check_of_older_evidence_is_skipped_and_of_todays_an_error(by, verdict
 
 
 def test_a_checkout_that_is_not_installed_has_no_version(monkeypatch):
-    def missing(name: str) -> str:
+    def missing(name):
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "version", missing)
@@ -113,11 +111,11 @@ DEMO = Path(__file__).parents[2] / "inventory" / "demo" / "recordings"
 NODES = ("hgx01", "roce01")
 
 
-def older(node: str) -> Any:
+def older(node):
     return json.loads(lzma.decompress((RECORDED / f"facts-0.2.0-{node}.json.xz").read_bytes()))
 
 
-def fact(name: str, document: Any) -> object:
+def fact(name, document):
     found = read(name, document_of(document).recorded_by(today()))
     return found.devices if isinstance(found, Pci) else found  # which is equal to itself alone
 
@@ -126,14 +124,14 @@ def fact(name: str, document: Any) -> object:
     "name", sorted(FACTS.keys() - {"hooks", "upkeep"})
 )  # of which no document of then has anything
 @pytest.mark.parametrize("node", NODES)
-def test_an_older_document_gives_the_facts_of_one_of_today(node: str, name: str) -> None:
+def test_an_older_document_gives_the_facts_of_one_of_today(node, name):
     before, now = fact(name, older(node)), fact(name, json.loads((DEMO / node / "facts.json").read_text()))
     differing = list(differences(before, now))
     assert [each for each in differing if not isinstance(each, Unknown)] == []
     assert {each.why for each in differing if isinstance(each, Unknown)} <= {Why.NOT_DONE, Why.MISSING}
 
 
-def differences(one: object, two: object) -> Iterator[object]:
+def differences(one, two):
     """The values of the first that are others in the second, down to the single readings."""
     if one == two:
         return

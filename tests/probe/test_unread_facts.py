@@ -26,7 +26,7 @@ NOT_FACTS = ("document",)  # how the facts came here
 PARSERS = ("src/nodegate/probe/", "src/nodegate/tools/nvidia_smi")
 
 
-def fields() -> set[str]:
+def fields():
     found = set()
     for file in (ROOT / "src/nodegate/probe").glob("*.py"):
         if file.stem in (*NOT_FACTS, "__init__"):
@@ -37,7 +37,7 @@ def fields() -> set[str]:
     return found
 
 
-def reads(root: Path, folder: Path) -> set[str]:
+def reads(root, folder):
     """The fields that src and checks below `root` read, by mypy's types: of other classes' fields none has the name."""
     config, found = folder / "pyproject.toml", folder / "reads"
     ours = (ROOT / "pyproject.toml").read_text()
@@ -51,7 +51,7 @@ def reads(root: Path, folder: Path) -> set[str]:
     return {name.removeprefix("nodegate.probe.") for name, path, line in rows if counts(root / path, path, int(line))}
 
 
-def counts(file: Path, path: str, line: int) -> bool:
+def counts(file, path, line):
     """A parser's own reading is none; a property or method of a fact is its reader."""
     if not path.startswith(PARSERS):
         return True
@@ -61,7 +61,7 @@ def counts(file: Path, path: str, line: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def planted(tmp_path_factory):
     """The sources with a field that nothing reads, whose name other classes have too."""
     root = tmp_path_factory.mktemp("planted")
     for name in ("src", "checks"):
@@ -73,7 +73,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_what_nothing_reads_is_kept_for_a_reason_and_nothing_else(planted: Path, tmp_path: Path) -> None:
+def test_what_nothing_reads_is_kept_for_a_reason_and_nothing_else(planted, tmp_path):
     read = reads(planted, tmp_path)
     assert fields() - read == KEPT.keys()
     assert "gpu.Gpu.index" in read

@@ -12,7 +12,7 @@ from nodegate.wire import Wire
 WIRE = Wire("test/1", "the test", 4096, "look at the node")
 
 
-def sent(document: object, keep: int | None = None) -> str:
+def sent(document, keep=None):
     packed = zlib.compress(json.dumps(document).encode())[:keep]
     return f"{WIRE.mark}{base64.b64encode(packed).decode()}\n"
 
@@ -28,7 +28,7 @@ def sent(document: object, keep: int | None = None) -> str:
         ' {"a": 1}\n',
     ],
 )
-def test_the_last_document_is_read_whatever_a_login_prints_around_it(written: str) -> None:
+def test_the_last_document_is_read_whatever_a_login_prints_around_it(written):
     assert WIRE.json(written) == {"a": 1}
 
 
@@ -48,7 +48,7 @@ def test_the_last_document_is_read_whatever_a_login_prints_around_it(written: st
         ("[NaN]", "the test did not send a JSON document: [NaN] (NaN is not a JSON number)"),
     ],
 )
-def test_a_document_that_is_not_good_is_refused_with_the_next_step(written: str, said: str) -> None:
+def test_a_document_that_is_not_good_is_refused_with_the_next_step(written, said):
     with pytest.raises(CannotMeasure) as refused:
         WIRE.json(written)
     assert refused.value.reason.startswith(said)
@@ -56,13 +56,13 @@ def test_a_document_that_is_not_good_is_refused_with_the_next_step(written: str,
 
 
 @pytest.mark.parametrize("name", ["a", "\u00e9", "\U0001f600", "\uac00"])
-def test_any_text_that_can_be_written_is_read(name: str) -> None:
+def test_any_text_that_can_be_written_is_read(name):
     plain = json.dumps({name: [name]}, ensure_ascii=False)
     assert WIRE.json(plain) == WIRE.json(sent({name: [name]})) == {name: [name]}
 
 
 @pytest.mark.parametrize("half", [chr(0xD83D), chr(0xDC80)])
-def test_half_a_surrogate_pair_is_refused_in_keys_and_values_however_it_is_written(half: str) -> None:
+def test_half_a_surrogate_pair_is_refused_in_keys_and_values_however_it_is_written(half):
     for document in ({half: 1}, {"a": ["b", f"c{half}"]}):
         for written in (sent(document), json.dumps(document), json.dumps(document, ensure_ascii=False)):
             with pytest.raises(CannotMeasure, match="surrogates not allowed"):

@@ -36,23 +36,23 @@ GROUP |= {"racks": "2", "slower": "gpu01", "time_us": "4000"}
 
 
 @pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
-def test_what_was_recorded_is_read_as_it_would_be_written_today(file: Path) -> None:
+def test_what_was_recorded_is_read_as_it_would_be_written_today(file):
     found = json.loads(file.read_text())
     attempts = attempts_of(found["then"])
     assert [to_plain(attempt) for attempt in attempts] == found["now"]
     assert attempts_of({"attempts": found["now"]}) == attempts
 
 
-def test_each_measurement_has_a_recording() -> None:
+def test_each_measurement_has_a_recording():
     assert {file.stem for file in RECORDED} == set(registry.MEASURED) - {registry.COUNTERS}
 
 
-def read(labels: dict[str, str], what: str = "x") -> ProgramRun:
+def read(labels, what="x"):
     ((ran,),) = (attempt.runs for attempt in attempts_of({"attempts": [[{"what": what, "labels": labels}]]}))
     return ran
 
 
-def test_every_label_of_a_link_has_its_field() -> None:
+def test_every_label_of_a_link_has_its_field():
     plan = LinkPlan("gpu02", "mlx5_1", Role.SERVER, "mlx5_0", "again 1.1", Memory.GPU, LinkPath.INSIDE, True)
     server = LinkEnd(counted=(), unbound="no CPU is free", traffic_class="106")
     client = LinkEnd(counted=(1, 2, 3, 2**64 - 1), cpus="0-3", near="NUMA node 0")
@@ -61,7 +61,7 @@ def test_every_label_of_a_link_has_its_field() -> None:
     assert read(LINK | {"peer_best": "none"}).link.peer_failed
 
 
-def test_every_label_of_a_launch_has_its_field() -> None:
+def test_every_label_of_a_launch_has_its_field():
     launch = LaunchPlan(
         "rack a1", "rack", "gpu01", ("gpu01", "gpu02"), 72, ("gpu02",), 8, 13, 2, True, True, "NCCL_DEBUG=x"
     )
@@ -70,7 +70,7 @@ def test_every_label_of_a_launch_has_its_field() -> None:
     assert read(GROUP) == ProgramRun("x", plan=plan, launch=notes)
 
 
-def test_a_storage_nic_was_a_run_that_never_ran() -> None:
+def test_a_storage_nic_was_a_run_that_never_ran():
     ran = {"what": "", "cannot": "left out", "next_step": "name it", "labels": {"device": "mlx5_7", "left_out": "yes"}}
     (attempt,) = attempts_of({"attempts": [[ran, {"what": "plan", "labels": {"rails": "", "partners": "0"}}]]})
     assert [(rail.device, rail.cannot, rail.by_rule) for rail in attempt.missing] == [("mlx5_7", "left out", True)]
@@ -78,7 +78,7 @@ def test_a_storage_nic_was_a_run_that_never_ran() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1e9", "9" * 30, "nan", "inf"])
-def test_a_label_that_is_no_number_says_nothing(text: str) -> None:
+def test_a_label_that_is_no_number_says_nothing(text):
     ran = read({**GROUP, "gpus": text, "limit_s": "nan" if text != "" else ""})
     assert (ran.plan.gpus, ran.plan.limit_s) == (0, None)
 
@@ -102,7 +102,7 @@ def test_a_label_that_is_no_number_says_nothing(text: str) -> None:
     ],
     ids=repr,
 )
-def test_what_is_no_evidence_is_refused(attempts: object) -> None:
+def test_what_is_no_evidence_is_refused(attempts):
     with pytest.raises(CannotMeasure, match=r"the evidence file is malformed: .* - measure this node again"):
         attempts_of({"attempts": attempts})
     assert broke_off({"attempts": attempts})

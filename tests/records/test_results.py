@@ -4,7 +4,6 @@ import gzip
 import json
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 from support.sample_report import errored, passed
@@ -21,34 +20,34 @@ ALL = [record for records in NODES for record in records]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     write_all(NODES, tmp_path)
     return tmp_path
 
 
-def sizes(folder: Path) -> list[int]:
+def sizes(folder):
     """How long the member of each node is."""
     return [len(compress(to_lines(records))) for records in NODES]
 
 
-def test_it_comes_back_as_it_went(folder: Path) -> None:
+def test_it_comes_back_as_it_went(folder):
     assert read(folder) == ALL
     assert not is_cut(folder)
 
 
-def test_zcat_reads_it(folder: Path) -> None:
+def test_zcat_reads_it(folder):
     text = subprocess.run(["zcat", folder / RESULTS], capture_output=True, check=True).stdout
     found = [json.loads(each) for each in text.splitlines()]
     assert [(each["node"], each["check"]) for each in found] == [(each.node, each.check) for each in ALL]
 
 
-def test_its_hash_is_that_of_its_sorted_lines(folder: Path) -> None:
+def test_its_hash_is_that_of_its_sorted_lines(folder):
     command = f"zcat {folder / RESULTS} | LC_ALL=C sort | sha256sum"
     said = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
     assert fingerprint(folder) == (said.split()[0], len(ALL))
 
 
-def test_its_hash_is_the_same_however_it_was_written(folder: Path, tmp_path: Path) -> None:
+def test_its_hash_is_the_same_however_it_was_written(folder, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     file = ResultsFile(other)
@@ -62,7 +61,7 @@ def test_its_hash_is_the_same_however_it_was_written(folder: Path, tmp_path: Pat
     assert fingerprint(other) != fingerprint(folder)
 
 
-def test_each_node_is_on_disk_when_it_is_written(tmp_path: Path) -> None:
+def test_each_node_is_on_disk_when_it_is_written(tmp_path):
     file = ResultsFile(tmp_path)
     for count, records in enumerate(NODES, start=1):
         file.write(records)
@@ -70,7 +69,7 @@ def test_each_node_is_on_disk_when_it_is_written(tmp_path: Path) -> None:
     file.close()
 
 
-def test_a_run_that_was_killed_at_any_byte_is_read_up_to_its_last_whole_node(folder: Path) -> None:
+def test_a_run_that_was_killed_at_any_byte_is_read_up_to_its_last_whole_node(folder):
     whole = (folder / RESULTS).read_bytes()
     ends = [sum(sizes(folder)[:count]) for count in range(len(NODES) + 1)]
     assert ends[-1] == len(whole)
@@ -80,7 +79,7 @@ def test_a_run_that_was_killed_at_any_byte_is_read_up_to_its_last_whole_node(fol
         assert is_cut(folder) is (size not in ends), size
 
 
-def test_a_resumed_run_cuts_the_torn_member_and_appends(folder: Path) -> None:
+def test_a_resumed_run_cuts_the_torn_member_and_appends(folder):
     file = folder / RESULTS
     os.truncate(file, file.stat().st_size - 3)
     again = ResultsFile(folder, resumed=True)
@@ -91,7 +90,7 @@ def test_a_resumed_run_cuts_the_torn_member_and_appends(folder: Path) -> None:
     assert not is_cut(folder)
 
 
-def test_what_a_resumed_run_has_judged_again_counts(folder: Path) -> None:
+def test_what_a_resumed_run_has_judged_again_counts(folder):
     again = ResultsFile(folder, resumed=True)
     again.write([passed("gpu00", "gpu.xid")])
     again.close()
@@ -101,18 +100,18 @@ def test_what_a_resumed_run_has_judged_again_counts(folder: Path) -> None:
     assert len(found) == len(ALL)
 
 
-def packed(folder: Path, *members: bytes) -> Path:
+def packed(folder, *members):
     (folder / RESULTS).write_bytes(b"".join(gzip.compress(member) for member in members))
     return folder
 
 
-def refused(folder: Path, message: str) -> None:
+def refused(folder, message):
     with pytest.raises(UsageError, match=message) as caught:
         read(folder)
     assert str(caught.value).startswith(str(folder / RESULTS))
 
 
-def test_a_line_that_is_no_record_is_named(folder: Path) -> None:
+def test_a_line_that_is_no_record_is_named(folder):
     good = to_lines([ALL[0]])
     refused(packed(folder, good, good.replace(b"gpu00", b"gpu01").replace(b'"pass"', b'"fine"', 1)), r"jsonl\.gz:2: ")
     refused(packed(folder, good + good), "twice")
@@ -121,7 +120,7 @@ def test_a_line_that_is_no_record_is_named(folder: Path) -> None:
     refused(packed(folder, b"\n"), r"jsonl\.gz:1: ")
 
 
-def test_what_is_not_gzip_is_named(folder: Path) -> None:
+def test_what_is_not_gzip_is_named(folder):
     (folder / RESULTS).write_bytes(to_lines([ALL[0]]))
     refused(folder, "damaged gzip data")
     whole = gzip.compress(to_lines([ALL[0]]))
@@ -131,18 +130,18 @@ def test_what_is_not_gzip_is_named(folder: Path) -> None:
     refused(folder, "damaged gzip data")
 
 
-def test_a_member_that_would_become_huge_is_refused_before(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_would_become_huge_is_refused_before(folder, monkeypatch):
     monkeypatch.setattr(results, "MOST_NODE_BYTES", 1 << 20)
     refused(packed(folder, bytes(50 << 20)), "a node has more than 1 MiB")
 
 
-def test_a_missing_file_and_what_is_no_file_are_one_message(tmp_path: Path) -> None:
+def test_a_missing_file_and_what_is_no_file_are_one_message(tmp_path):
     refused(tmp_path, "cannot be read")
     os.mkfifo(tmp_path / RESULTS)
     refused(tmp_path, "is not a regular file|cannot be read")
 
 
-def test_nothing_is_left_where_they_cannot_be_written(folder: Path) -> None:
+def test_nothing_is_left_where_they_cannot_be_written(folder):
     before = (folder / RESULTS).read_bytes()
 
     def nodes():
@@ -155,7 +154,7 @@ def test_nothing_is_left_where_they_cannot_be_written(folder: Path) -> None:
     assert [path.name for path in folder.iterdir()] == [RESULTS]
 
 
-def test_empty_results_are_no_error(tmp_path: Path) -> None:
+def test_empty_results_are_no_error(tmp_path):
     write_all([[]], tmp_path)
     assert read(tmp_path) == list[Record]()
     assert fingerprint(tmp_path)[1] == 0

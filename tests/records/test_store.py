@@ -39,11 +39,11 @@ RECORDS = [
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.check)
-def test_a_record_comes_back_as_it_went(record: Record) -> None:
+def test_a_record_comes_back_as_it_went(record):
     assert from_bytes(Record, to_bytes(record)) == record
 
 
-def test_a_line_has_the_keys_of_the_docs() -> None:
+def test_a_line_has_the_keys_of_the_docs():
     line = json.loads(to_bytes(RECORDS[-1]))
     assert list(line) == [
         *("node", "check", "verdict", "findings", "failure_modes", "evidence", "why", "waiver", "remark", "claim")
@@ -89,25 +89,25 @@ WRONG = {
 
 
 @pytest.mark.parametrize("raw", WRONG.values(), ids=WRONG)
-def test_what_is_not_as_nodegate_writes_it_is_refused(raw: bytes) -> None:
+def test_what_is_not_as_nodegate_writes_it_is_refused(raw):
     with pytest.raises(ValueError, match=r"\w") as caught:
         from_bytes(Record, raw)
     assert len(str(caught.value)) <= 200
 
 
-def test_a_line_longer_than_any_is_refused() -> None:
+def test_a_line_longer_than_any_is_refused():
     with pytest.raises(ValueError, match="longer than"):
         from_bytes(Record, GOOD, most_bytes=100)
 
 
-def test_text_that_utf8_cannot_hold_is_written_as_it_is_printed() -> None:
+def test_text_that_utf8_cannot_hold_is_written_as_it_is_printed():
     odd = Record("gpu01", "a.b", Verdict.ERROR, (Finding(NODE, Verdict.ERROR, text="\ud800 half", observed=1 << 80),))
     [finding] = from_bytes(Record, to_bytes(odd)).findings
     assert finding.text == "\\ud800 half"
     assert finding.observed == str(1 << 80)
 
 
-def test_plain_values_become_a_record_where_their_types_are_right() -> None:
+def test_plain_values_become_a_record_where_their_types_are_right():
     value = json.loads(GOOD)
     assert converted(Record, value) == RECORDS[0]
     with pytest.raises(ValueError, match="verdict"):
@@ -116,11 +116,11 @@ def test_plain_values_become_a_record_where_their_types_are_right() -> None:
         converted(Record, {**value, "findings": None})
 
 
-def test_a_part_of_a_part_of_a_part_cannot_be_made() -> None:
+def test_a_part_of_a_part_of_a_part_cannot_be_made():
     with pytest.raises(ValueError, match="of a part"):
         Part(Kind.PORT, of=PORT)
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_the_schemas_of_the_docs_are_those_of_the_records(name: str) -> None:
+def test_the_schemas_of_the_docs_are_those_of_the_records(name):
     assert (DOCS / f"{name}.schema.json").read_text(encoding="utf-8") == written(name), "make docs"

@@ -4,9 +4,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,10 +20,10 @@ _SHIFT = 8
 class Page:
     """One page; each key goes where the focus is."""
 
-    def __init__(self, to: int, back: int) -> None:
+    def __init__(self, to, back):
         self._to, self._back, self._number, self._session, self._read = to, back, 0, "", b""
 
-    def call(self, method: str, **given: object) -> dict[str, Any]:
+    def call(self, method, **given):
         """One command of the protocol, and its answer; what the browser tells besides is passed over."""
         self._number += 1
         asked = {"id": self._number, "method": method, "params": given}
@@ -41,7 +39,7 @@ class Page:
                 found: dict[str, Any] = answer["result"]
                 return found
 
-    def open(self, path: Path) -> None:
+    def open(self, path):
         """The page, when its script has run."""
         target = self.call("Target.createTarget", url=path.resolve().as_uri())["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -51,20 +49,20 @@ class Page:
             time.sleep(0.1)
         raise TimeoutError(path)
 
-    def asked(self, script: str) -> Any:
+    def asked(self, script):
         """What an expression is in the page."""
         found = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
-    def press(self, key: str, *, shift: bool = False) -> None:
+    def press(self, key, *, shift=False):
         """One key, down and up."""
         code, text = KEYS.get(key, (0, key))
         about = {"key": key, "windowsVirtualKeyCode": code, "modifiers": _SHIFT * shift}
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **about)
         self.call("Input.dispatchKeyEvent", type="keyUp", **about)
 
-    def tab_to(self, script: str, most: int = 400) -> None:
+    def tab_to(self, script, most=400):
         """Press Tab until `script` is true of the element `e` that has the focus, which is seen to have it."""
         for _ in range(most):
             self.press("Tab")
@@ -75,7 +73,7 @@ class Page:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Page]:
+def opened(path):
     """The page in a browser of its own."""
     ours, theirs = os.pipe(), os.pipe()
     with profile_folder() as profile:
@@ -99,13 +97,13 @@ FIRST = "document.querySelector('#grid tbody th').textContent"
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
+def page(tmp_path):
     render(fleet(24), tmp_path)
     with opened(tmp_path / "report.html") as page:
         yield page
 
 
-def test_a_cause_is_filtered_chosen_and_opened(page: Page) -> None:
+def test_a_cause_is_filtered_chosen_and_opened(page):
     shown = "[...document.querySelectorAll('tbody.cause')].filter(each => !each.hidden).length"
     every = page.asked(shown)
     page.tab_to("e.id === 'cause-find'")
@@ -131,14 +129,14 @@ def test_a_cause_is_filtered_chosen_and_opened(page: Page) -> None:
     assert page.asked("document.activeElement.id") == "h-node"
 
 
-def test_the_first_screen_leads_to_a_cause(page: Page) -> None:
+def test_the_first_screen_leads_to_a_cause(page):
     page.tab_to("e.matches('.top a[href^=\"#cause=\"]')")
     page.press("Enter")
     assert page.asked("document.activeElement.matches('tbody.cause.mark summary')")
     assert page.asked("document.activeElement.parentNode.open")
 
 
-def test_the_matrix_is_sorted_filtered_and_leads_to_a_node(page: Page) -> None:
+def test_the_matrix_is_sorted_filtered_and_leads_to_a_node(page):
     every, first = page.asked(ROWS), page.asked(FIRST)
     page.tab_to("e.id === 'find'")
     for key in first:

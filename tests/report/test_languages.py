@@ -36,27 +36,27 @@ AS_IT_IS = {"mono", "hash", "names", "check", "facts", "cells"}  # ids, paths, c
 class Texts(HTMLParser):
     """What a person reads of a page: its texts, titles and labels."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page):
         super().__init__()
         self.found, self._open = list[str](), list[tuple[str, bool]]()
         self.feed(page)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         given = {name: value or "" for name, value in attrs}
         hidden = tag in NOT_READ or given.get("lang") == "en" or AS_IT_IS & set(given.get("class", "").split())
         self._open += [] if tag in EMPTY else [(tag, bool(hidden))]
         self.found += [given[name] for name in ("title", "aria-label", "placeholder") if given.get(name)]
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         while self._open and self._open.pop()[0] != tag:
             pass
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         self.found += [data.strip()] if data.strip() and not any(hidden for _, hidden in self._open) else []
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def told(tmp_path_factory):
     """The run folder of some nodes of the demo fleet in Chinese, and what the run printed."""
     where = tmp_path_factory.mktemp("zh")
     (where / "checks").mkdir()
@@ -70,12 +70,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return where / "run", outcome.stdout
 
 
-def left_in(text: str) -> list[str]:
+def left_in(text):
     """The English words of a text that are neither marked nor names."""
     return ENGLISH.findall(NAMES.sub("", MARKED.sub("", text)))
 
 
-def test_no_english_is_left_on_the_page_after_its_scripts_ran(told: tuple[Path, str]) -> None:
+def test_no_english_is_left_on_the_page_after_its_scripts_ran(told):
     page = browser.dump_dom(told[0] / "report.html")
     assert '<html lang="zh-CN"' in page
     found = Texts(page).found
@@ -89,7 +89,7 @@ def test_no_english_is_left_on_the_page_after_its_scripts_ran(told: tuple[Path, 
     assert browser.console(told[0] / "report.html") == []
 
 
-def test_the_answer_is_chinese_and_no_wider_than_the_terminal(told: tuple[Path, str]) -> None:
+def test_the_answer_is_chinese_and_no_wider_than_the_terminal(told):
     lines = told[1].splitlines()
     begin = next(at for at, line in enumerate(lines) if line.startswith("9 个节点中："))
     answer = lines[begin : next(at for at, line in enumerate(lines) if line.startswith("报告："))]
@@ -99,7 +99,7 @@ def test_the_answer_is_chinese_and_no_wider_than_the_terminal(told: tuple[Path, 
     assert left_in(" ".join(" ".join(answer).split())) == []
 
 
-def test_what_programs_read_is_the_same_in_each_language(told: tuple[Path, str], tmp_path: Path) -> None:
+def test_what_programs_read_is_the_same_in_each_language(told, tmp_path):
     folders = {lang: Path(shutil.copytree(told[0], tmp_path / lang)) for lang in LANGUAGES}
     for lang, folder in folders.items():
         rerender(folder, lang=lang)
@@ -112,7 +112,7 @@ def test_what_programs_read_is_the_same_in_each_language(told: tuple[Path, str],
     assert ('<html lang="en">' in page, "原文" in page, "合格" in page) == (True, False, True)  # 合格: its glossary
 
 
-def test_a_bootcheck_says_its_line_in_the_language_that_is_asked_for(told: tuple[Path, str]) -> None:
+def test_a_bootcheck_says_its_line_in_the_language_that_is_asked_for(told):
     of_node = [record for record in read(told[0]) if record.node == "hgx03"]
     with speaking("zh"):
         chinese = outcome_of(tuple(of_node))

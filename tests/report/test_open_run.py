@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
@@ -38,7 +37,7 @@ SLOW, SERIAL = ("hgx02", "GPU 2"), "1650002000002"
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     where = tmp_path_factory.mktemp("site")
     demo = ["--inventory", str(ROOT / "inventory" / "demo.yaml"), "--nodes", ",".join(LOADED)]
     outcome = run_pytest(where, [str(ROOT / "checks"), *demo, "-p", "no:cacheprovider", "--history", "h.sqlite"])
@@ -47,30 +46,30 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def folder(site: Path) -> Path:
+def folder(site):
     return (site / "reports" / "latest").resolve()
 
 
 @pytest.fixture
-def copy(folder: Path, tmp_path: Path) -> Path:
+def copy(folder, tmp_path):
     return Path(shutil.copytree(folder, tmp_path / "copy"))
 
 
-def block(page: str, word: str) -> str:
+def block(page, word):
     text = (ROOT / "docs" / "guide" / page).read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     (found,) = (each for each in blocks if word in each)
     return str(found)
 
 
-def said_by(code: str, where: Path) -> str:
+def said_by(code, where):
     command = [sys.executable, "-c", f"import nodegate, pandas\n{code}"]
     done = subprocess.run(command, cwd=where, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_three_lines_say_which_gpus_are_below_700_tflops(site: Path) -> None:
+def test_three_lines_say_which_gpus_are_below_700_tflops(site):
     code = block("api.md", "open_run")
     assert code.count("\n") == 3
     rows = [line.split() for line in said_by(code, site).splitlines()[1:]]
@@ -78,12 +77,12 @@ def test_three_lines_say_which_gpus_are_below_700_tflops(site: Path) -> None:
     assert float(rows[0][5]) < 700
 
 
-def test_the_results_are_read_with_pandas_alone(folder: Path) -> None:
+def test_the_results_are_read_with_pandas_alone(folder):
     said = said_by(block("running.md", "read_json"), folder)
     assert SLOW[0] in said
 
 
-def test_every_table_has_its_columns_and_types(folder: Path) -> None:
+def test_every_table_has_its_columns_and_types(folder):
     run = nodegate.open_run(str(folder))
     assert run.ended
     for name, columns in TABLES.items():
@@ -93,7 +92,7 @@ def test_every_table_has_its_columns_and_types(folder: Path) -> None:
         assert getattr(run, name) is frame
 
 
-def test_nodes_and_causes_are_those_of_the_report(folder: Path) -> None:
+def test_nodes_and_causes_are_those_of_the_report(folder):
     run, report = nodegate.open_run(folder), json.loads((folder / "report.json").read_text())
     nodes = {row["node"]: row for row in report["nodes"]}
     assert list(run.nodes.node) == list(nodes)
@@ -108,7 +107,7 @@ def test_nodes_and_causes_are_those_of_the_report(folder: Path) -> None:
     assert [list(names) for names in run.causes.nodes] == [each["nodes"] for each in report["causes"]]
 
 
-def test_every_finding_is_there_and_every_number_of_every_part(folder: Path) -> None:
+def test_every_finding_is_there_and_every_number_of_every_part(folder):
     run, records = nodegate.open_run(folder), read(folder)
     findings = [finding for record in records for finding in record.findings]
     assert sorted(run.findings.message) == sorted(finding.message for finding in findings)
@@ -121,14 +120,14 @@ def test_every_finding_is_there_and_every_number_of_every_part(folder: Path) -> 
     assert len(widths[widths.part.str.startswith("GPU")]) == 8
 
 
-def test_a_number_that_two_checks_judge_is_there_once(folder: Path) -> None:
+def test_a_number_that_two_checks_judge_is_there_once(folder):
     values = nodegate.open_run(folder).values
     rates = values[values.metric == "burn.bf16_tflops"]
     alike = values[(values.quantity == "bf16 rate") & (values.part != "node")]
     assert len(alike) == len(rates) == 16  # of a node with a lost GPU nothing is burned
 
 
-def test_a_look_is_the_one_that_gave_the_number_and_a_mean_of_several_has_none(folder: Path) -> None:
+def test_a_look_is_the_one_that_gave_the_number_and_a_mean_of_several_has_none(folder):
     values = nodegate.open_run(folder).values
     assert set(values[values.node == "hgx01"].look) == {1}
     assert set(values[values.look.isna()].node) == {"hgx02"}
@@ -140,14 +139,14 @@ def test_a_look_is_the_one_that_gave_the_number_and_a_mean_of_several_has_none(f
     assert pd.isna(of_slow.look["GPU 2"])
 
 
-def _rate(attempt: object, gpu: int) -> float:
+def _rate(attempt, gpu):
     found = measurement("burn").of_document({"attempts": [attempt]}).metrics
     (rate,) = (each.best for each in found if (each.name, each.device) == ("burn.bf16_tflops", f"GPU {gpu}"))
     return rate
 
 
 @pytest.mark.parametrize(("observed", "look"), [(0.333333, 2), (0.5, 1), (0.416667, None)])
-def test_a_look_is_found_by_its_value(monkeypatch: pytest.MonkeyPatch, observed: float, look: int | None) -> None:
+def test_a_look_is_found_by_its_value(monkeypatch, observed, look):
     seen = Metric("burn.bf16_tflops", (0.5, 1 / 3, 0.5), "TFLOPS", "GPU 0")
     monkeypatch.setattr(Looks, "_metrics", lambda _looks, name: (seen,) if name == "burn" else ())
     finding = Finding(part.gpu(0), Verdict.PASS, observed=observed, unit="TFLOPS", metric=seen.name)
@@ -155,7 +154,7 @@ def test_a_look_is_found_by_its_value(monkeypatch: pytest.MonkeyPatch, observed:
     assert Looks(RunFolder(Path("none"))).of(record, finding) == look
 
 
-def test_without_its_evidence_a_look_is_unknown(copy: Path) -> None:
+def test_without_its_evidence_a_look_is_unknown(copy):
     whole = nodegate.open_run(copy).values
     shutil.rmtree(copy / "evidence" / "hgx01")
     burn = copy / "evidence" / "hgx02" / "burn.json"
@@ -166,7 +165,7 @@ def test_without_its_evidence_a_look_is_unknown(copy: Path) -> None:
     pd.testing.assert_frame_equal(values.drop(columns="look"), whole.drop(columns="look"))
 
 
-def test_of_a_run_that_was_killed_there_is_what_was_judged(copy: Path) -> None:
+def test_of_a_run_that_was_killed_there_is_what_was_judged(copy):
     whole = nodegate.open_run(copy)
     (copy / "report.json").unlink()
     results = copy / "results.jsonl.gz"
@@ -183,7 +182,7 @@ def test_of_a_run_that_was_killed_there_is_what_was_judged(copy: Path) -> None:
             getattr(run, table)
 
 
-def test_a_run_without_load_has_values_too(tmp_path: Path) -> None:
+def test_a_run_without_load_has_values_too(tmp_path):
     demo = ["--inventory", str(ROOT / "inventory" / "demo.yaml"), "--nodes", "hgx01", "-k", "link_width"]
     outcome = run_pytest(tmp_path, [str(ROOT / "checks"), *demo, "--passive", "-p", "no:cacheprovider"])
     run = nodegate.open_run(outcome.folder)
@@ -193,7 +192,7 @@ def test_a_run_without_load_has_values_too(tmp_path: Path) -> None:
     assert {column: str(kind) for column, kind in run.causes.dtypes.items()} == TABLES["causes"]
 
 
-def _twice(text: bytes) -> bytes:
+def _twice(text):
     return text.replace(b'"verdict":"fail"', b'"verdict":"fail","verdict":"pass"', 1)
 
 
@@ -205,13 +204,13 @@ def _twice(text: bytes) -> bytes:
         (shutil.rmtree, r"report\.json: cannot be read.*name the folder of a finished run"),
     ],
 )
-def test_what_nodegate_did_not_write_is_refused(copy: Path, change: Callable[[Path], object], said: str) -> None:
+def test_what_nodegate_did_not_write_is_refused(copy, change, said):
     change(copy)
     with pytest.raises(UsageError, match=said):
         nodegate.open_run(copy)
 
 
-def test_what_nodegate_did_not_write_is_refused_of_a_killed_run_too(copy: Path) -> None:
+def test_what_nodegate_did_not_write_is_refused_of_a_killed_run_too(copy):
     (copy / "report.json").unlink()
     _changed(copy, _twice)
     said = r"results\.jsonl\.gz:\d+: .*--replay"
@@ -219,7 +218,7 @@ def test_what_nodegate_did_not_write_is_refused_of_a_killed_run_too(copy: Path) 
         nodegate.open_run(copy)
 
 
-def _changed(folder: Path, change: Callable[[bytes], bytes]) -> None:
+def _changed(folder, change):
     results = folder / "results.jsonl.gz"
     results.write_bytes(gzip.compress(change(gzip.decompress(results.read_bytes()))))
 
@@ -227,12 +226,12 @@ def _changed(folder: Path, change: Callable[[bytes], bytes]) -> None:
 # The workbook of a run: its sheets say what the run's own tables say, and nothing in it is run by Excel
 
 
-def sheet(book: openpyxl.Workbook, name: str) -> list[dict[str, object]]:
+def sheet(book, name):
     head, *rows = book[name].iter_rows(values_only=True)
     return [dict(zip(head, row, strict=True)) for row in rows]
 
 
-def test_the_sheets_are_the_tables_of_the_run(copy: Path) -> None:
+def test_the_sheets_are_the_tables_of_the_run(copy):
     file = copy.parent / "run.xlsx"
     assert cli.main(["report", str(copy), "--xlsx", str(file)]) == 0
     book, own = openpyxl.load_workbook(file), nodegate.open_run(copy)
@@ -247,7 +246,7 @@ def test_the_sheets_are_the_tables_of_the_run(copy: Path) -> None:
     assert [(row["sha256"], row["file"]) for row in sheet(book, "manifest")][1:] == Manifest(copy).lines()
 
 
-def test_text_is_no_formula_and_no_link(tmp_path: Path) -> None:
+def test_text_is_no_formula_and_no_link(tmp_path):
     file = tmp_path / "run.xlsx"
     hostile = [("text",), ("=HYPERLINK(1)",), ("https://x.example",), ("\x1b[2J" + "x" * 40_000,), (float("nan"),)]
     with xlsx_file.workbook(file) as book:
@@ -257,9 +256,7 @@ def test_text_is_no_formula_and_no_link(tmp_path: Path) -> None:
     assert not any(cell.hyperlink for cell in cells)
 
 
-def test_without_the_extra_it_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_the_extra_it_is_one_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "xlsxwriter", None)
     assert cli.main(["report", str(tmp_path), "--xlsx", str(tmp_path / "a.xlsx")]) == cli.CANNOT_TELL
     assert "pip install 'nodegate[xlsx]'" in capsys.readouterr().err

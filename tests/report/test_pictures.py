@@ -5,7 +5,6 @@ import re
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -22,9 +21,7 @@ from nodegate.records.part import Kind
 from nodegate.records.run import NodeReport
 from nodegate.records.run_folder import RunFolder
 from nodegate.records.verdict import NodeVerdict, Verdict
-from nodegate.report.frames import OpenedRun
 from nodegate.report.json_file import load
-from nodegate.report.model import Report
 from nodegate.report.pictures import acceptance, burn, dots, racks, rails
 from nodegate.report.pictures.axis import axis
 from nodegate.report.pictures.values import every_value, values
@@ -42,24 +39,24 @@ MOVE = re.compile(r"M([\d.]+) ([\d.]+)(?:h0|v-([\d.]+))")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     here = tmp_path_factory.mktemp("pictures")
     run_pytest(here, ["--inventory", str(INVENTORY), "--nodes", "hgx0[1-8]", "--run-dir", str(here / "run")])
     return here / "run"
 
 
 @pytest.fixture(scope="module")
-def run(folder: Path) -> OpenedRun:
+def run(folder):
     return open_run(folder)
 
 
 @pytest.fixture(scope="module")
-def report(folder: Path) -> Report:
+def report(folder):
     return load(folder)
 
 
 @pytest.mark.parametrize("metric", ["burn.bf16_tflops", "memory.host_to_device_gb_per_s"])
-def test_each_dot_is_a_value_and_what_did_not_pass_is_named(metric: str, run: OpenedRun, report: Report) -> None:
+def test_each_dot_is_a_value_and_what_did_not_pass_is_named(metric, run, report):
     entry = next(each for each in measurements(report.nodes) if each.metric == metric)
     own = run.values[(run.values.metric == metric) & (run.values.check == entry.check)]
     bad, good = own[own.verdict != "pass"].sort_values("value"), own[own.verdict == "pass"]
@@ -71,7 +68,7 @@ def test_each_dot_is_a_value_and_what_did_not_pass_is_named(metric: str, run: Op
     assert f"{len(bad)} of {len(own)} did not pass: " in dots.finding(entry)
 
 
-def test_many_values_are_bars_of_equal_measure() -> None:
+def test_many_values_are_bars_of_equal_measure():
     held = tuple(float(at % 7) for at in range(700))
     entry = Measurement("p", "c", "m", "q", "GB/s", tuple(sorted(held)), 100, 3.0, 2.0, *PLACES, -1.0, passed=700)
     assert len({high for _, _, high in MOVE.findall(dots.dots(entry))}) == 1
@@ -80,7 +77,7 @@ def test_many_values_are_bars_of_equal_measure() -> None:
 
 
 @pytest.mark.parametrize("verdict", [Verdict.ERROR, Verdict.WARN, Verdict.NOT_JUDGED])
-def test_what_did_not_pass_or_was_held_to_nothing_is_not_drawn_as_good(verdict: Verdict) -> None:
+def test_what_did_not_pass_or_was_held_to_nothing_is_not_drawn_as_good(verdict):
     limit = None if verdict is Verdict.NOT_JUDGED else Limit(400.0, "Gb/s", "test")
     held = {"unit": "Gb/s", "limit": limit, "metric": "rdma.write_gbps"}
     of = [Finding(part.nic(f"mlx5_{at}"), verdict, "rate", observed=500.0 + at, **held) for at in range(100)]
@@ -97,14 +94,14 @@ def test_what_did_not_pass_or_was_held_to_nothing_is_not_drawn_as_good(verdict: 
     assert picture.count('class="bad"') == (100 if is_bad else 0)
 
 
-def test_one_far_value_does_not_press_the_others_together() -> None:
+def test_one_far_value_does_not_press_the_others_together():
     held = [*(700.0 + at / 10 for at in range(100)), 1e9]
     along = axis(held, 300)
     assert along.at(709.9) - along.at(700.0) > 60
     assert (along.holds(1e9), along.at(1e9)) == (False, 300)
 
 
-def test_bars_of_a_node_are_its_gpus(run: OpenedRun, report: Report) -> None:
+def test_bars_of_a_node_are_its_gpus(run, report):
     said, drawn = racks.gpu_bars(values(every_value(report.nodes))[Kind.GPU])
     assert said == "bf16 rate (TFLOPS)"
     own = run.values[(run.values.metric == "burn.bf16_tflops") & (run.values.check == "burn.throughput")]
@@ -120,7 +117,7 @@ def test_bars_of_a_node_are_its_gpus(run: OpenedRun, report: Report) -> None:
         assert all(f"{part}: " in picture for part in slow.part)
 
 
-def test_a_cell_of_the_map_is_a_rail_of_a_node(run: OpenedRun, report: Report) -> None:
+def test_a_cell_of_the_map_is_a_rail_of_a_node(run, report):
     ((said, picture),) = rails.heat_maps(values(every_value(report.nodes))[Kind.NIC])
     own = run.values[run.values.metric == "rdma.write_gbps"]
     bad = own[own.verdict == "fail"]
@@ -130,8 +127,8 @@ def test_a_cell_of_the_map_is_a_rail_of_a_node(run: OpenedRun, report: Report) -
     assert f"{len(bad)} of {len(own)} did not pass" in said
 
 
-def test_the_burn_of_a_slow_gpu_stands_beside_a_good_one(report: Report, folder: Path) -> None:
-    def lines(picture: str) -> Iterator[int]:
+def test_the_burn_of_a_slow_gpu_stands_beside_a_good_one(report, folder):
+    def lines(picture):
         return (len(points.split()) for points in re.findall(r'points="([^"]*)"', picture))
 
     found = burn.burns(report, RunFolder(folder))
@@ -144,7 +141,7 @@ def test_the_burn_of_a_slow_gpu_stands_beside_a_good_one(report: Report, folder:
     assert "hgx08 GPU 4 (red): 193 TFLOPS, the limit is 657; beside it" in burn.finding_of(found[0])
 
 
-def test_a_burn_without_a_course_or_a_good_gpu_beside_is_not_drawn(report: Report, folder: Path) -> None:
+def test_a_burn_without_a_course_or_a_good_gpu_beside_is_not_drawn(report, folder):
     (node,) = (each for each in report.nodes if each.node == "hgx08")
     (record,) = (each for each in node.records if each.check == "burn.throughput")
     found = {(each.part.short, each.metric): each for each in record.findings}
@@ -158,12 +155,12 @@ def test_a_burn_without_a_course_or_a_good_gpu_beside_is_not_drawn(report: Repor
 
 
 @pytest.mark.parametrize("page", ["certificate.html", "certificate.zh.html"])
-def test_axe_finds_nothing_on_a_certificate(page: str, folder: Path) -> None:
+def test_axe_finds_nothing_on_a_certificate(page, folder):
     assert browser.accessibility(folder / page, 1280, dark=False) == []
 
 
 @pytest.fixture(scope="module")
-def second(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def second(folder, tmp_path_factory):
     """A later run with the record in which the first is, of which one value was changed."""
     here = tmp_path_factory.mktemp("second")
     record = shutil.copy(folder.parent / "reports" / "fleet.sqlite", here / "record.sqlite")
@@ -175,7 +172,7 @@ def second(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_each_dot_is_a_part_and_its_acceptance(again: bool, run: OpenedRun, second: Path, tmp_path: Path) -> None:
+def test_each_dot_is_a_part_and_its_acceptance(again, run, second, tmp_path):
     if again:
         second = shutil.copytree(second, tmp_path / "again")
         assert main(["report", str(second)]) == 0
@@ -206,12 +203,12 @@ def test_each_dot_is_a_part_and_its_acceptance(again: bool, run: OpenedRun, seco
     assert "most lost at hgx01 GPU 1: 741, 900 at acceptance" in acceptance.finding_of(bf16)
 
 
-def test_without_an_acceptance_there_is_no_such_picture(folder: Path) -> None:
+def test_without_an_acceptance_there_is_no_such_picture(folder):
     assert not (folder / acceptance.FILE).exists()
     assert "This run against acceptance" not in (folder / "report.html").read_text("utf-8")
 
 
-def test_a_picture_of_a_large_fleet_is_small() -> None:
+def test_a_picture_of_a_large_fleet_is_small():
     pairs = tuple(
         acceptance.Pair(700.0 + at % 97, 700.0 + at % 89, f"n{at} GPU 0", "bad" if at % 9 == 0 else "good")
         for at in range(10_000)

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import json
 import xml.etree.ElementTree as ET
-from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -36,26 +35,26 @@ RIGHT = Finding(part.gpu(1), Verdict.PASS, "margin", -5, "°C", Limit(-2, "°C")
 NASTY = Record("gpu001", "gpu.model", Verdict.FAIL, (WRONG, RIGHT))
 
 
-def report_of(*records: Record, verdict: NodeVerdict = NodeVerdict.REJECTED) -> Report:
+def report_of(*records, verdict=NodeVerdict.REJECTED):
     return Report(sample_report.run(), (NodeReport("gpu001", verdict, records=records),))
 
 
 @pytest.fixture(scope="module")
-def small() -> Report:
+def small():
     return fleet(16)
 
 
 @pytest.fixture
-def folder(small: Report, tmp_path: Path) -> Path:
+def folder(small, tmp_path):
     render(small, tmp_path, everything=True)
     return tmp_path
 
 
-def document_of(folder: Path) -> dict:
+def document_of(folder):
     return json.loads((folder / "report.json").read_text(encoding="utf-8"))
 
 
-def test_the_folder_holds_these_files_and_nothing_else(small: Report, tmp_path: Path) -> None:
+def test_the_folder_holds_these_files_and_nothing_else(small, tmp_path):
     render(small, tmp_path)
     plain = {"findings.csv", "junit.xml", "metrics.prom", "nodes.csv", "report.html", "report.json"}
     plain |= {"results.jsonl.gz"}
@@ -69,7 +68,7 @@ def test_the_folder_holds_these_files_and_nothing_else(small: Report, tmp_path: 
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_file_that_fails_half_way_leaves_the_old_one(small: Report, folder: Path) -> None:
+def test_a_file_that_fails_half_way_leaves_the_old_one(small, folder):
     before = (folder / "report.json").read_bytes()
     broken = dataclasses.replace(small, run=sample_report.run(versions={"python": object()}))
     with pytest.raises(TypeError):
@@ -81,7 +80,7 @@ def test_a_file_that_fails_half_way_leaves_the_old_one(small: Report, folder: Pa
 # ---- report.json -----------------------------------------------------------------------------------------------------
 
 
-def test_report_json_follows_its_schema_which_refuses_what_it_does_not_know(folder: Path) -> None:
+def test_report_json_follows_its_schema_which_refuses_what_it_does_not_know(folder):
     Draft202012Validator.check_schema(SCHEMA)
     document = document_of(folder)
     Draft202012Validator(SCHEMA).validate(document)
@@ -90,7 +89,7 @@ def test_report_json_follows_its_schema_which_refuses_what_it_does_not_know(fold
     assert len(list(Draft202012Validator(SCHEMA).iter_errors(document))) == 2
 
 
-def test_report_json_names_each_node_with_its_verdict_and_what_failed(folder: Path) -> None:
+def test_report_json_names_each_node_with_its_verdict_and_what_failed(folder):
     nodes = {entry["node"]: entry for entry in document_of(folder)["nodes"]}
     verdicts = [entry["verdict"] for entry in nodes.values()]  # the worst first
     assert (len(nodes), verdicts[:3], verdicts[-1]) == (16, ["rejected"] * 3, "accepted")
@@ -103,7 +102,7 @@ def test_report_json_names_each_node_with_its_verdict_and_what_failed(folder: Pa
     assert len(nodes["gpu001"]["serials"]) == 9
 
 
-def test_fleet_statistics_name_who_is_lowest(small: Report, tmp_path: Path) -> None:
+def test_fleet_statistics_name_who_is_lowest(small, tmp_path):
     render(small, tmp_path)
     [width] = [entry for entry in document_of(tmp_path)["fleet"] if entry["metric"] == "link width"]
     assert (width["lowest"], width["median"], width["highest"], width["unit"]) == (8, 16, 16, "lanes")
@@ -111,7 +110,7 @@ def test_fleet_statistics_name_who_is_lowest(small: Report, tmp_path: Path) -> N
     assert (width["count"], width["limit"], width["platform"]) == (15 * 8, 16, "hgx-h100-sxm5")
 
 
-def test_the_fingerprint_is_of_the_results_alone(small: Report, tmp_path: Path) -> None:
+def test_the_fingerprint_is_of_the_results_alone(small, tmp_path):
     render(small, tmp_path / "a")
     render(dataclasses.replace(small, nodes=small.nodes[::-1], run=sample_report.run(id="other")), tmp_path / "b")
     assert document_of(tmp_path / "a")["results_sha256"] == document_of(tmp_path / "b")["results_sha256"]
@@ -120,13 +119,13 @@ def test_the_fingerprint_is_of_the_results_alone(small: Report, tmp_path: Path) 
     assert document_of(tmp_path / "a")["results_sha256"] != document_of(tmp_path / "c")["results_sha256"]
 
 
-def test_the_page_shows_the_hash_that_sha256sum_gives(folder: Path) -> None:
+def test_the_page_shows_the_hash_that_sha256sum_gives(folder):
     page = (folder / "report.html").read_text(encoding="utf-8")
     for name in ("report.json", "nodes.csv", "findings.csv", "results.csv"):
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() in page
 
 
-def test_report_json_tells_the_causes_worst_first(folder: Path) -> None:
+def test_report_json_tells_the_causes_worst_first(folder):
     causes = document_of(folder)["causes"]
     assert [cause["severity"] for cause in causes][:4] == ["unusable", "unusable", "unusable", "slow"]
     narrow = causes[3]
@@ -143,7 +142,7 @@ def test_report_json_tells_the_causes_worst_first(folder: Path) -> None:
     assert listed["parts"] in [finding.parts_in_words for finding in result.findings]
 
 
-def test_a_cause_of_several_nodes_names_them_and_no_single_one(folder: Path) -> None:
+def test_a_cause_of_several_nodes_names_them_and_no_single_one(folder):
     [missing] = [cause for cause in document_of(folder)["causes"] if cause["condition"] == "no tool"]
     assert missing["node"] == ""
     assert missing["nodes"] == ["gpu004", "gpu016"]
@@ -153,20 +152,20 @@ def test_a_cause_of_several_nodes_names_them_and_no_single_one(folder: Path) -> 
 # ---- results.csv -----------------------------------------------------------------------------------------------------
 
 
-def rows(folder: Path, name: str = "results.csv") -> list[dict[str, str]]:
+def rows(folder, name="results.csv"):
     encoding = "utf-8" if name == "results.csv" else "utf-8-sig"
     with (folder / name).open(encoding=encoding, newline="") as file:
         return list(csv.DictReader(file))
 
 
-def test_csv_has_a_line_a_finding(small: Report, folder: Path) -> None:
+def test_csv_has_a_line_a_finding(small, folder):
     expected = sum(max(1, len(record.findings)) for node in small.nodes for record in node.records)
     table = rows(folder)
     assert len(table) == expected
     assert {row["node_verdict"] for row in table if row["node"] == "gpu010"} == {"unreachable"}
 
 
-def test_csv_and_junit_have_a_lost_node_of_which_no_check_spoke(tmp_path: Path) -> None:
+def test_csv_and_junit_have_a_lost_node_of_which_no_check_spoke(tmp_path):
     lost = NodeReport("gpu001", NodeVerdict.UNREACHABLE, unreachable="connection timed out after 15 s")
     render(Report(sample_report.run(), (lost,)), tmp_path, everything=True)
     assert rows(tmp_path, "findings.csv") == rows(tmp_path)
@@ -177,7 +176,7 @@ def test_csv_and_junit_have_a_lost_node_of_which_no_check_spoke(tmp_path: Path) 
     assert "connection timed out" in error.get("message", "")
 
 
-def test_csv_names_cause_value_unit_limit_and_source_of_each_bad_finding(folder: Path) -> None:
+def test_csv_names_cause_value_unit_limit_and_source_of_each_bad_finding(folder):
     table = rows(folder)
     assert {row["cause"] for row in table if row["device_verdict"] in ("pass", "skip")} == {""}
     [row] = [row for row in table if row["node"] == "gpu012" and row["device_verdict"] == "fail"]
@@ -187,7 +186,7 @@ def test_csv_names_cause_value_unit_limit_and_source_of_each_bad_finding(folder:
     ]
 
 
-def test_no_cell_is_a_formula_and_numbers_stay_numbers(tmp_path: Path) -> None:
+def test_no_cell_is_a_formula_and_numbers_stay_numbers(tmp_path):
     render(report_of(NASTY), tmp_path, everything=True)
     table = rows(tmp_path)
     for row in (*table, *rows(tmp_path, "nodes.csv"), *rows(tmp_path, "findings.csv")):
@@ -199,7 +198,7 @@ def test_no_cell_is_a_formula_and_numbers_stay_numbers(tmp_path: Path) -> None:
     assert table[1]["value"] == "-5"
 
 
-def test_text_is_no_formula_where_a_semicolon_separates_the_cells(tmp_path: Path) -> None:
+def test_text_is_no_formula_where_a_semicolon_separates_the_cells(tmp_path):
     wrong = Finding(NODE, Verdict.FAIL, text='a;=HYPERLINK("x"); +1;-2;b;c')
     render(report_of(Record("gpu001", "gpu.model", Verdict.FAIL, (wrong,))), tmp_path)
     [row] = rows(tmp_path, "findings.csv")
@@ -209,13 +208,13 @@ def test_text_is_no_formula_where_a_semicolon_separates_the_cells(tmp_path: Path
 # ---- findings.csv and nodes.csv --------------------------------------------------------------------------------------
 
 
-def test_findings_csv_has_every_finding_that_is_not_good_and_no_other(folder: Path) -> None:
+def test_findings_csv_has_every_finding_that_is_not_good_and_no_other(folder):
     kept = [row for row in rows(folder) if row["device_verdict"] not in ("pass", "skip")]
     assert rows(folder, "findings.csv") == kept
     assert {row["device_verdict"] for row in kept} >= {"fail", "error"}
 
 
-def test_nodes_csv_has_a_row_a_node_with_its_worst_cause(small: Report, folder: Path) -> None:
+def test_nodes_csv_has_a_row_a_node_with_its_worst_cause(small, folder):
     table = {row["node"]: row for row in rows(folder, "nodes.csv")}
     assert list(table) == [entry["node"] for entry in document_of(folder)["nodes"]]
     narrow = table["gpu012"]
@@ -231,7 +230,7 @@ def test_nodes_csv_has_a_row_a_node_with_its_worst_cause(small: Report, folder: 
     assert identity
 
 
-def test_the_tables_begin_with_the_mark_by_which_excel_knows_utf8(folder: Path) -> None:
+def test_the_tables_begin_with_the_mark_by_which_excel_knows_utf8(folder):
     for name in ("nodes.csv", "findings.csv"):
         assert (folder / name).read_bytes().startswith("\ufeffnode,".encode())
 
@@ -239,12 +238,12 @@ def test_the_tables_begin_with_the_mark_by_which_excel_knows_utf8(folder: Path) 
 # ---- junit.xml -------------------------------------------------------------------------------------------------------
 
 
-def cases(folder: Path) -> dict[tuple[str, str], ET.Element]:
+def cases(folder):
     root = ET.parse(folder / "junit.xml").getroot()  # noqa: S314 - our own file
     return {(case.get("classname", ""), case.get("name", "")): case for case in root.iter("testcase")}
 
 
-def test_junit_has_a_case_per_node_and_check(small: Report, folder: Path) -> None:
+def test_junit_has_a_case_per_node_and_check(small, folder):
     found = cases(folder)
     assert len(found) == sum(1 + len(node.records) for node in small.nodes)
     failure = found["gpu", "xid[gpu002]"].find("failure")
@@ -255,13 +254,13 @@ def test_junit_has_a_case_per_node_and_check(small: Report, folder: Path) -> Non
     assert list(found["gpu", "count[gpu001]"]) == []
 
 
-def test_junit_shows_a_waived_failure_as_skipped_with_its_waiver(folder: Path) -> None:
+def test_junit_shows_a_waived_failure_as_skipped_with_its_waiver(folder):
     skipped = cases(folder)["pcie", "link_width[gpu006]"].find("skipped")
     assert skipped is not None
     assert skipped.get("message", "").startswith("waived: riser on order, PO 8841; owner R. Weiss; expires 2026-12-15")
 
 
-def test_what_had_no_limit_is_not_judged_in_each_file(tmp_path: Path) -> None:
+def test_what_had_no_limit_is_not_judged_in_each_file(tmp_path):
     render(report_of(sample_report.unjudged("gpu001", "burn.throughput")), tmp_path)
     skipped = cases(tmp_path)["burn", "throughput[gpu001]"].find("skipped")
     assert skipped is not None
@@ -273,7 +272,7 @@ def test_what_had_no_limit_is_not_judged_in_each_file(tmp_path: Path) -> None:
     assert any('condition="not_judged",severity="not judged"' in line for line in lines)
 
 
-def test_junit_leaves_out_what_passed_unless_it_is_asked_for(small: Report, folder: Path, tmp_path: Path) -> None:
+def test_junit_leaves_out_what_passed_unless_it_is_asked_for(small, folder, tmp_path):
     render(small, tmp_path / "short")
     short, every = cases(tmp_path / "short"), cases(folder)
     assert {key: ET.tostring(case) for key, case in every.items() if list(case)} == {
@@ -284,7 +283,7 @@ def test_junit_leaves_out_what_passed_unless_it_is_asked_for(small: Report, fold
     ]
 
 
-def test_a_node_that_is_not_accepted_is_never_green_in_junit(tmp_path: Path) -> None:
+def test_a_node_that_is_not_accepted_is_never_green_in_junit(tmp_path):
     passed = Record("gpu001", "gpu.count", Verdict.PASS, (Finding(NODE, Verdict.PASS, text="8 GPUs"),))
     for verdict, claims, element in (
         (NodeVerdict.ACCEPTED, (), ""),
@@ -299,7 +298,7 @@ def test_a_node_that_is_not_accepted_is_never_green_in_junit(tmp_path: Path) -> 
         assert [each.tag for each in case] == [element] * bool(element)
 
 
-def test_junit_is_read_by_a_junit_reader(folder: Path) -> None:
+def test_junit_is_read_by_a_junit_reader(folder):
     junitparser = pytest.importorskip("junitparser")
     suites = list(junitparser.JUnitXml.fromfile(str(folder / "junit.xml")))
     failures, errors = 2 + 1, 2 * 2 + len(sample_report.IDS)  # lost GPUs and a link; nccl-tests and one not reachable
@@ -307,7 +306,7 @@ def test_junit_is_read_by_a_junit_reader(folder: Path) -> None:
     assert sum(suite.errors for suite in suites) == errors + 2 + 1
 
 
-def test_junit_stays_xml_whatever_a_node_sends(tmp_path: Path) -> None:
+def test_junit_stays_xml_whatever_a_node_sends(tmp_path):
     render(report_of(NASTY), tmp_path)
     failure = cases(tmp_path)["gpu", "model[gpu001]"].find("failure")
     assert failure is not None
@@ -318,7 +317,7 @@ def test_junit_stays_xml_whatever_a_node_sends(tmp_path: Path) -> None:
 # ---- metrics.prom ----------------------------------------------------------------------------------------------------
 
 
-def test_prometheus_lines(folder: Path) -> None:
+def test_prometheus_lines(folder):
     lines = (folder / "metrics.prom").read_text(encoding="utf-8").splitlines()
     assert 'nodegate_node_verdict{node="gpu002",verdict="rejected"} 1' in lines
     assert 'nodegate_check_verdict{node="gpu002",verdict="fail"} 1' in lines
@@ -334,14 +333,14 @@ def test_prometheus_lines(folder: Path) -> None:
     assert sum(line.startswith("nodegate_cause{") and 'waived="no"' in line for line in lines) == 7  # a node and cause
 
 
-def test_prometheus_has_each_series_once(tmp_path: Path) -> None:
+def test_prometheus_has_each_series_once(tmp_path):
     render(report_of(*(sample_report.errored("gpu001", check) for check in ("a.b", "c.d")), NASTY), tmp_path)
     lines = (tmp_path / "metrics.prom").read_text(encoding="utf-8").splitlines()
     series = [line.rsplit(" ", 1)[0] for line in lines if not line.startswith("#")]
     assert len(series) == len(set(series))
 
 
-def of_gpu(index: int, value: float, limit: float = 600.0, verdict: Verdict = Verdict.PASS) -> Finding:
+def of_gpu(index, value, limit=600.0, verdict=Verdict.PASS):
     held_to = Limit(limit, "TFLOPS", "", AT_LEAST, LimitKind.FLEET)
     return Finding(part.gpu(index, serial=f"165{index}"), verdict, "bf16 rate", value, "TFLOPS", held_to, metric="b.t")
 
@@ -357,16 +356,14 @@ def of_gpu(index: int, value: float, limit: float = 600.0, verdict: Verdict = Ve
     ([dataclasses.replace(of_gpu(0, 700.0), also=(part.gpu(7),))], 9,
      {"GPU 0": (700.0, 600.0), "GPU 7": (700.0, 600.0)}),
 ])  # fmt: skip
-def test_measured_values_with_their_limits(
-    findings: list[Finding], most: int, told: dict, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_measured_values_with_their_limits(findings, most, told, monkeypatch):
     """Of a fleet with too many values each node has the part that is nearest to its limit."""
     monkeypatch.setattr("nodegate.report.prometheus.MOST_PARTS", most)
     found = measured(report_of(Record("gpu001", "burn.throughput", Verdict.PASS, tuple(findings))))
     assert {each.part: (each.value, each.limit) for each in found} == told
 
 
-def test_prometheus_labels_are_escaped(tmp_path: Path) -> None:
+def test_prometheus_labels_are_escaped(tmp_path):
     node = NodeReport('a"b\\c\nd', NodeVerdict.UNREACHABLE)
     render(Report(sample_report.run(), (node,)), tmp_path)
     text = (tmp_path / "metrics.prom").read_text(encoding="utf-8")
@@ -376,7 +373,7 @@ def test_prometheus_labels_are_escaped(tmp_path: Path) -> None:
 # ---- a report comes back from its run folder as it went --------------------------------------------------------------
 
 
-def test_a_report_comes_back_as_it_went(tmp_path: Path) -> None:
+def test_a_report_comes_back_as_it_went(tmp_path):
     report = fleet(16)
     render(report, tmp_path)
     assert load(tmp_path) == dataclasses.replace(report, nodes=tuple(worst_first(report.nodes)))
@@ -394,7 +391,7 @@ def test_a_report_comes_back_as_it_went(tmp_path: Path) -> None:
         (("causes", 0, "nodes"), [5], "$.causes[0].nodes[0]"),
     ],
 )
-def test_what_no_longer_fits_is_named(tmp_path: Path, keys: tuple[str | int, ...], value: object, where: str) -> None:
+def test_what_no_longer_fits_is_named(tmp_path, keys, value, where):
     render(fleet(8), tmp_path)
     path = tmp_path / "report.json"
     document = json.loads(path.read_text(encoding="utf-8"))
@@ -409,7 +406,7 @@ def test_what_no_longer_fits_is_named(tmp_path: Path, keys: tuple[str | int, ...
     assert where in str(caught.value)
 
 
-def test_results_that_are_not_those_of_the_report_are_refused(tmp_path: Path) -> None:
+def test_results_that_are_not_those_of_the_report_are_refused(tmp_path):
     report = fleet(2)
     render(report, tmp_path)
     write_all((node.records[1:] for node in report.nodes), tmp_path)
@@ -424,7 +421,7 @@ def test_results_that_are_not_those_of_the_report_are_refused(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("schema", ["nodegate.report/2", "nodegate.report/3"])
-def test_a_report_of_an_older_form_is_refused_with_the_way_out(tmp_path: Path, schema: str) -> None:
+def test_a_report_of_an_older_form_is_refused_with_the_way_out(tmp_path, schema):
     (tmp_path / "report.json").write_text(f'{{"schema":"{schema}"}}', encoding="utf-8")
     with pytest.raises(UsageError, match=r"judge its evidence again \(pytest --replay"):
         load(tmp_path)
@@ -436,7 +433,7 @@ def test_a_report_of_an_older_form_is_refused_with_the_way_out(tmp_path: Path, s
 SERIAL = "1654321012345"
 
 
-def redacted_message(text: str) -> str:
+def redacted_message(text):
     record = Record("gpu001", "a.b", Verdict.FAIL, (Finding(NODE, Verdict.FAIL, text=text),))
     serials = {"GPU 0": SERIAL, "chassis": "SN 77/12"}
     node = NodeReport("gpu001", NodeVerdict.REJECTED, serials=serials, records=(record,))
@@ -458,7 +455,7 @@ def redacted_message(text: str) -> str:
         ("key of mia@deploy01 in /home/mia/.ssh/id_ed25519", f"key of {GONE}@{GONE} in /home/{GONE}/.ssh/id_ed25519"),
     ],
 )
-def test_what_names_a_machine_or_a_person_goes(text: str, expected: str) -> None:
+def test_what_names_a_machine_or_a_person_goes(text, expected):
     assert redacted_message(text) == expected
 
 
@@ -471,11 +468,11 @@ def test_what_names_a_machine_or_a_person_goes(text: str, expected: str) -> None
         "link width 8 lanes, expected at least 16 lanes",
     ],
 )
-def test_what_was_measured_stays(text: str) -> None:
+def test_what_was_measured_stays(text):
     assert redacted_message(text) == text
 
 
-def test_no_serial_is_left_in_any_file(tmp_path: Path) -> None:
+def test_no_serial_is_left_in_any_file(tmp_path):
     original = fleet(8)
     render(redact(original), tmp_path)
     raw = [path.read_bytes() for path in tmp_path.iterdir()]
@@ -487,7 +484,7 @@ def test_no_serial_is_left_in_any_file(tmp_path: Path) -> None:
     assert "gpu001" in everything
 
 
-def test_nodes_named_by_address_are_numbered_everywhere() -> None:
+def test_nodes_named_by_address_are_numbered_everywhere():
     names = ("10.0.0.9", "10.0.0.10")
     found = Finding(part.host("link"), Verdict.FAIL, text="no answer from 10.0.0.9")
     records = [Record(name, "a.b", Verdict.FAIL, (found,), (), (f"evidence/{name}/facts.json",)) for name in names]
@@ -501,7 +498,7 @@ def test_nodes_named_by_address_are_numbered_everywhere() -> None:
     assert made.drift[0].others == {"2": ("node-0002",)}
 
 
-def test_parts_stay_told_apart_without_their_serials() -> None:
+def test_parts_stay_told_apart_without_their_serials():
     """Serial numbers are what parts are known by: without them their places in the node still tell them apart."""
     found = tuple(
         Finding(dataclasses.replace(gpu(index), uuid=f"GPU-{index}"), Verdict.FAIL, code=code, action="replace it")
@@ -517,7 +514,7 @@ def test_parts_stay_told_apart_without_their_serials() -> None:
     assert [cause.id for cause in made.causes] == ids
 
 
-def test_the_original_is_left_as_it_was_and_a_second_time_changes_nothing() -> None:
+def test_the_original_is_left_as_it_was_and_a_second_time_changes_nothing():
     original = fleet(8)
     copy = dataclasses.replace(original)
     once = redact(original)
@@ -525,6 +522,6 @@ def test_the_original_is_left_as_it_was_and_a_second_time_changes_nothing() -> N
     assert redact(once) == once
 
 
-def test_a_long_hostile_text_costs_no_time() -> None:
+def test_a_long_hostile_text_costs_no_time():
     assert len(redacted_message("a:" * 200_000)) == 400_000
     assert redacted_message("a-" * 100_000 + "@").startswith("a-")

@@ -4,7 +4,6 @@ import re
 import time
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 from support import browser, sample_report
@@ -29,24 +28,24 @@ ATTRIBUTE = '" onmouseover="document.documentElement.dataset.pwned=\'yes\'" x="'
 class Elements(HTMLParser):
     """The elements of a document with their attributes."""
 
-    def __init__(self, document: str) -> None:
+    def __init__(self, document):
         super().__init__()
         self.found: list[tuple[str, dict[str, str | None]]] = []
         self.feed(document)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.found.append((tag, dict(attrs)))
 
-    def named(self, tag: str) -> list[dict[str, str | None]]:
+    def named(self, tag):
         return [attributes for name, attributes in self.found if name == tag]
 
 
-def written(report: Report, folder: Path) -> Path:
+def written(report, folder):
     render(report, folder)
     return folder / "report.html"
 
 
-def hostile() -> Report:
+def hostile():
     """Every field that a node or a file fills holds markup."""
     told = {"text": BREAKOUT, "note": ATTRIBUTE, "action": BREAKOUT, "code": SCRIPT}
     limit = Limit(BREAKOUT, SCRIPT, ATTRIBUTE)
@@ -70,7 +69,7 @@ def hostile() -> Report:
     return Report(run, nodes, drift, {f"gpu.{ATTRIBUTE}": CheckInfo(BREAKOUT, (SCRIPT,))})
 
 
-def test_what_a_node_sends_stays_text(tmp_path: Path) -> None:
+def test_what_a_node_sends_stays_text(tmp_path):
     dom = browser.dump_dom(written(hostile(), tmp_path), fragment="node=gpu001")
     assert 'data-ready="yes"' in dom  # our own script ran to its end
     assert "data-pwned" not in dom
@@ -81,18 +80,18 @@ def test_what_a_node_sends_stays_text(tmp_path: Path) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in dom
 
 
-def test_evidence_is_linked_only_inside_the_run_folder(tmp_path: Path) -> None:
+def test_evidence_is_linked_only_inside_the_run_folder(tmp_path):
     dom = browser.dump_dom(written(hostile(), tmp_path))
     targets = {link["href"] for link in Elements(dom).named("a")}
     assert {target for target in targets if target and not target.startswith("#")} == {"evidence/a/facts.json"}
 
 
-def test_chromium_has_nothing_to_say(tmp_path: Path) -> None:
+def test_chromium_has_nothing_to_say(tmp_path):
     assert browser.console(written(fleet(16), tmp_path / "good")) == []
     assert browser.console(written(hostile(), tmp_path / "hostile")) == []
 
 
-def test_the_policy_stops_what_escaping_would_let_through(tmp_path: Path) -> None:
+def test_the_policy_stops_what_escaping_would_let_through(tmp_path):
     """A second line of defence that holds by itself: markup put into the page by hand does not run."""
     page = written(fleet(8), tmp_path)
     page.write_text(page.read_text(encoding="utf-8").replace("<main>", f"<main>{BREAKOUT}", 1), encoding="utf-8")
@@ -100,7 +99,7 @@ def test_the_policy_stops_what_escaping_would_let_through(tmp_path: Path) -> Non
     assert any("Content Security Policy" in line for line in browser.console(page))
 
 
-def test_the_page_needs_nothing_from_outside(tmp_path: Path) -> None:
+def test_the_page_needs_nothing_from_outside(tmp_path):
     text = written(fleet(16), tmp_path).read_text(encoding="utf-8")
     elements = Elements(text)
     assert "://" not in text
@@ -113,7 +112,7 @@ def test_the_page_needs_nothing_from_outside(tmp_path: Path) -> None:
     assert "unsafe" not in policy
 
 
-def test_hidden_characters_are_written_out(tmp_path: Path) -> None:
+def test_hidden_characters_are_written_out(tmp_path):
     evil = Finding(part.NODE, Verdict.FAIL, text="evil \u202e txt \x1b[2J \udc80")
     node = NodeReport("gpu001", NodeVerdict.REJECTED, records=(Record("gpu001", "a.b", Verdict.FAIL, (evil,)),))
     text = written(Report(sample_report.run(), (node,)), tmp_path).read_text(encoding="utf-8")
@@ -121,7 +120,7 @@ def test_hidden_characters_are_written_out(tmp_path: Path) -> None:
     assert "\u202e" not in text
 
 
-def test_what_a_person_signs_is_there_without_any_script(tmp_path: Path) -> None:
+def test_what_a_person_signs_is_there_without_any_script(tmp_path):
     text = re.sub(r"(?s)<script.*", "", written(fleet(16), tmp_path).read_text(encoding="utf-8"))
     for words in (
         "10 of 16 nodes accepted",
@@ -142,7 +141,7 @@ def test_what_a_person_signs_is_there_without_any_script(tmp_path: Path) -> None
         assert words in text, words
 
 
-def test_the_matrix_shows_letters_as_well_as_colours(tmp_path: Path) -> None:
+def test_the_matrix_shows_letters_as_well_as_colours(tmp_path):
     dom = browser.dump_dom(written(fleet(16), tmp_path))
     body = dom[dom.index('id="grid"') : dom.index('id="node"')]
     assert body.count("<tr") == 17
@@ -152,7 +151,7 @@ def test_the_matrix_shows_letters_as_well_as_colours(tmp_path: Path) -> None:
     assert "connection timed out" in body  # a node out of reach says why instead
 
 
-def test_a_link_to_a_node_opens_it(tmp_path: Path) -> None:
+def test_a_link_to_a_node_opens_it(tmp_path):
     dom = browser.dump_dom(written(fleet(128), tmp_path), fragment="node=gpu001")
     opened = dom[dom.index('id="articles"') : dom.index('id="measurements"')]
     assert re.findall(r"<h3>(.*?)</h3>", opened) == ["gpu001"]
@@ -162,7 +161,7 @@ def test_a_link_to_a_node_opens_it(tmp_path: Path) -> None:
     assert 'href="#cause=1600000012003/pcie_narrow"' in reasons[: reasons.index("</ul>")]
 
 
-def test_a_nodes_page_says_what_is_proven_of_it_and_how_much(tmp_path: Path) -> None:
+def test_a_nodes_page_says_what_is_proven_of_it_and_how_much(tmp_path):
     hot = Amount("temperature under load", "°C", 58.0, 71.0, 8, "GPU")
     claims = (
         Shown("identity", State.PROVEN, by=("platform.known",)),
@@ -184,7 +183,7 @@ def test_a_nodes_page_says_what_is_proven_of_it_and_how_much(tmp_path: Path) -> 
     assert "128 GPUs: temperature under load 58 to 71 °C" in dom[: dom.index('id="findings"')]
 
 
-def test_the_small_page_carries_what_passed_and_the_large_one_says_where_it_is(tmp_path: Path) -> None:
+def test_the_small_page_carries_what_passed_and_the_large_one_says_where_it_is(tmp_path):
     small = browser.dump_dom(written(fleet(8), tmp_path / "small"), fragment="node=gpu001")
     assert "passed, with what was measured" in small
     assert "busbw at 8 GiB" in small[small.index('id="articles"') : small.index('id="measurements"')]
@@ -192,7 +191,7 @@ def test_the_small_page_carries_what_passed_and_the_large_one_says_where_it_is(t
     assert "The values of passed checks are in results.jsonl.gz." in large
 
 
-def test_paper_has_every_node_with_a_finding(tmp_path: Path) -> None:
+def test_paper_has_every_node_with_a_finding(tmp_path):
     pypdf = pytest.importorskip("pypdf")
     report = fleet(200)
     browser.print_pdf(written(report, tmp_path), tmp_path / "page.pdf")
@@ -204,7 +203,7 @@ def test_paper_has_every_node_with_a_finding(tmp_path: Path) -> None:
     assert "Signature" in paper
 
 
-def test_an_empty_run_says_so(tmp_path: Path) -> None:
+def test_an_empty_run_says_so(tmp_path):
     page = written(Report(sample_report.run(interrupted=True)), tmp_path)
     dom = browser.dump_dom(page)
     assert "No node was judged" in dom
@@ -212,7 +211,7 @@ def test_an_empty_run_says_so(tmp_path: Path) -> None:
     assert 'data-ready="yes"' in dom
 
 
-def test_a_fleet_out_of_reach_says_so_in_one_row(tmp_path: Path) -> None:
+def test_a_fleet_out_of_reach_says_so_in_one_row(tmp_path):
     reason = "connection refused"
     nodes = tuple(NodeReport(f"gpu{index:03d}", NodeVerdict.UNREACHABLE, unreachable=reason) for index in range(1, 41))
     dom = browser.dump_dom(written(Report(sample_report.run(), nodes), tmp_path))
@@ -225,7 +224,7 @@ def test_a_fleet_out_of_reach_says_so_in_one_row(tmp_path: Path) -> None:
     assert 'data-ready="yes"' in dom
 
 
-def test_a_large_fleet_is_made_in_seconds_and_stays_below_two_megabytes(tmp_path: Path) -> None:
+def test_a_large_fleet_is_made_in_seconds_and_stays_below_two_megabytes(tmp_path):
     report = fleet(1250)
     started = time.process_time()
     page = written(report, tmp_path)
@@ -236,7 +235,7 @@ def test_a_large_fleet_is_made_in_seconds_and_stays_below_two_megabytes(tmp_path
     assert dom.count("<tr data-index=") == 1250
 
 
-def test_the_size_is_bounded_where_every_node_says_something_else(tmp_path: Path) -> None:
+def test_the_size_is_bounded_where_every_node_says_something_else(tmp_path):
     nodes = []
     for index in range(300):
         name = f"gpu{index:03d}"
@@ -249,7 +248,7 @@ def test_the_size_is_bounded_where_every_node_says_something_else(tmp_path: Path
     assert "29,500 more rows are in report.json" in page.read_text(encoding="utf-8")
 
 
-def test_not_judged_has_a_letter_of_its_own_and_stands_apart_from_what_does_not_apply(tmp_path: Path) -> None:
+def test_not_judged_has_a_letter_of_its_own_and_stands_apart_from_what_does_not_apply(tmp_path):
     records = (sample_report.unjudged("gpu001", "burn.throughput"), sample_report.skipped("gpu001", "fabric.read_bw"))
     node = NodeReport("gpu001", NodeVerdict.ACCEPTED, records=(*records, sample_report.passed("gpu001", "gpu.count")))
     dom = browser.dump_dom(written(Report(sample_report.run(), (node,)), tmp_path))
@@ -267,14 +266,14 @@ def test_not_judged_has_a_letter_of_its_own_and_stands_apart_from_what_does_not_
     assert "1 check was not judged on 1 node" in dom
 
 
-def asking(page: Path, script: str, **more: int) -> str:
+def asking(page, script, **more):
     """The page after a script of ours ran in it, which its own policy would not let run."""
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text(encoding="utf-8"))
     page.write_text(text.replace("</body>", f"<script>{script}</script></body>"), encoding="utf-8")
     return browser.dump_dom(page, **more)
 
 
-def test_no_table_is_wider_than_the_screen(tmp_path: Path) -> None:
+def test_no_table_is_wider_than_the_screen(tmp_path):
     """What does not fit scrolls in its own frame; the page itself never does."""
     ask = """const wide = [...document.querySelectorAll("main *")].filter((each) => !each.closest(".scroll")
         && each.getBoundingClientRect().right > document.documentElement.clientWidth + 1);
@@ -285,12 +284,12 @@ def test_no_table_is_wider_than_the_screen(tmp_path: Path) -> None:
     assert wide.split() == ["0"]
 
 
-def shown(dom: str) -> tuple[str, str]:
+def shown(dom):
     causes, nodes = (re.search(rf'id="{name}"[^>]*>([^<]*)<', dom) for name in ("causes-shown", "shown"))
     return causes[1] if causes else "", nodes[1] if nodes else ""
 
 
-def test_the_address_holds_the_filters(tmp_path: Path) -> None:
+def test_the_address_holds_the_filters(tmp_path):
     page = written(fleet(64), tmp_path)
     all_causes, all_nodes = shown(browser.dump_dom(page))
     dom = browser.dump_dom(page, "show=severity=unusable&find=gpu001&without=accepted")
@@ -301,7 +300,7 @@ def test_the_address_holds_the_filters(tmp_path: Path) -> None:
     assert shown(browser.dump_dom(page, "show=")) == (all_causes, all_nodes)
 
 
-def test_a_filter_that_is_set_is_written_into_the_address(tmp_path: Path) -> None:
+def test_a_filter_that_is_set_is_written_into_the_address(tmp_path):
     ask = """addEventListener("load", () => {
       const find = document.getElementById("find");
       find.value = "gpu00 a&b";
@@ -312,5 +311,5 @@ def test_a_filter_that_is_set_is_written_into_the_address(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, False), (1280, True)])
-def test_axe_finds_nothing(tmp_path: Path, width: int, dark: bool) -> None:
+def test_axe_finds_nothing(tmp_path, width, dark):
     assert browser.accessibility(written(fleet(8), tmp_path), width, dark=dark) == []

@@ -1,9 +1,7 @@
 """`nodegate drain-plan`: commands for Slurm, safe in a shell, for what a run rejected and for nothing else."""
 
 import subprocess
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from support import sample_report
@@ -23,19 +21,19 @@ LOST = "does not respond on PCIe"
 SCONTROL = "#!/bin/sh\nfor word; do printf '%s\\n' \"$word\"; done\necho end\n"
 
 
-def node(name: str, verdict: NodeVerdict = NodeVerdict.REJECTED, text: str = LOST, waiver: str = "") -> NodeReport:
+def node(name, verdict=NodeVerdict.REJECTED, text=LOST, waiver=""):
     how = Verdict.FAIL if verdict in (NodeVerdict.REJECTED, NodeVerdict.WAIVED) else Verdict.ERROR
     found = Finding(gpu(3), how, text=text)
     records = () if verdict is NodeVerdict.ACCEPTED else (Record(name, "gpu.on_bus", how, (found,), waiver=waiver),)
     return NodeReport(name, verdict, records=records)
 
 
-def planned(*nodes: NodeReport, names: Mapping[str, str] | None = None) -> list[str]:
+def planned(*nodes, names=None):
     report = Report(sample_report.run(), nodes)
     return list(lines(report, *plan(report, {each.node: each.node for each in nodes} | dict(names or {}))))
 
 
-def run_by_shell(folder: Path, script: list[str]) -> list[list[str]]:
+def run_by_shell(folder, script):
     program = folder / "scontrol"
     program.write_text(SCONTROL)
     program.chmod(0o755)
@@ -47,7 +45,7 @@ def run_by_shell(folder: Path, script: list[str]) -> list[list[str]]:
     return [call.splitlines() for call in done.stdout.split("end\n") if call]
 
 
-def test_nodes_with_one_reason_are_one_command_in_the_words_of_the_hook(tmp_path: Path) -> None:
+def test_nodes_with_one_reason_are_one_command_in_the_words_of_the_hook(tmp_path):
     fine, waived = node("gpu4", NodeVerdict.ACCEPTED), node("gpu5", NodeVerdict.WAIVED, waiver="riser on order")
     said = planned(node("gpu1"), node("gpu2"), node("gpu3", text="other words"), fine, waived)
     calls = run_by_shell(tmp_path, said)
@@ -62,7 +60,7 @@ def test_nodes_with_one_reason_are_one_command_in_the_words_of_the_hook(tmp_path
     "text",
     ["$(touch owned)", "`touch owned`", "'; touch owned; '", '"; touch owned; "', "a\ntouch owned\n", "\\", "!!"],
 )
-def test_whatever_a_node_prints_is_one_word_for_the_shell(tmp_path: Path, text: str) -> None:
+def test_whatever_a_node_prints_is_one_word_for_the_shell(tmp_path, text):
     printed = Record("gpu1", "x.y", Verdict.FAIL, (Finding(NODE, Verdict.FAIL, text=text),))
     hostile = replace(node("gpu1"), records=(printed,))
     unread = replace(node("gpu2\ntouch owned", NodeVerdict.UNREACHABLE), unreachable=text)
@@ -81,7 +79,7 @@ def test_whatever_a_node_prints_is_one_word_for_the_shell(tmp_path: Path, text: 
         ([node("g1.a"), node("g1.b", NodeVerdict.ACCEPTED)], {"g1.a": "g1", "g1.b": "g1"}, "g1 would be 2 nodes"),
     ],
 )
-def test_what_is_not_drained_is_a_comment(nodes: list[NodeReport], names: dict[str, str], said: str) -> None:
+def test_what_is_not_drained_is_a_comment(nodes, names, said):
     shown = planned(*nodes, names=names)
     assert all(line.startswith("# ") for line in shown)
     assert said in shown[-1]
@@ -98,17 +96,17 @@ def test_what_is_not_drained_is_a_comment(nodes: list[NodeReport], names: dict[s
         ("$(reboot)", {}, ""),
     ],
 )
-def test_what_slurm_calls_a_node(name: str, expected: dict[str, object], named: str) -> None:
+def test_what_slurm_calls_a_node(name, expected, named):
     assert slurm_name(Node(name, expected=expected)) == named
 
 
-def test_another_name_in_slurm_is_said_and_used() -> None:
+def test_another_name_in_slurm_is_said_and_used():
     said = planned(node("gpu1.site"), names={"gpu1.site": "gpu1"})
     assert said[-2] == "# gpu1.site is gpu1 in Slurm"
     assert said[-1].startswith("scontrol update NodeName=gpu1 State=DRAIN Reason='nodegate: ")
 
 
-def test_nodes_of_a_cluster_are_tainted_in_the_words_of_kubectl(tmp_path: Path) -> None:
+def test_nodes_of_a_cluster_are_tainted_in_the_words_of_kubectl(tmp_path):
     nodes = [node(name) for name in ("gpu1", "ip-10-0-0-2.ec2.internal", "gpu3")]
     report = Report(sample_report.run(), nodes)
     ways = dict.fromkeys(("gpu1", "ip-10-0-0-2.ec2.internal"), "kubernetes")

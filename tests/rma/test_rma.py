@@ -7,7 +7,6 @@ import re
 import shutil
 import sys
 import tarfile
-from pathlib import Path
 
 import pytest
 from support import sample_report, warm
@@ -26,7 +25,7 @@ OTHER_SERIALS = re.compile(r"(?:16500(?!03)\d\d|1320\d{3})\d{6}|7XK00(?!03)\d\d|
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--inventory", f"{ROOT}/inventory/demo.yaml"]
     command += ["--nodes", "hgx[01-03],roce01", "--run-dir", "run", "--record", "fleet.sqlite"]
@@ -35,7 +34,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def archive(site: Path, to: Path, wanted: str = NODE, *more: str, code: int = 0) -> dict[str, bytes]:
+def archive(site, to, wanted=NODE, *more, code=0):
     arguments = ["rma", wanted, "--run", str(site / "run"), "--record", str(site / "fleet.sqlite"), "--to", str(to)]
     assert cli.main([*arguments, *more]) == code
     if code:
@@ -46,13 +45,11 @@ def archive(site: Path, to: Path, wanted: str = NODE, *more: str, code: int = 0)
 
 
 @pytest.fixture(scope="module")
-def plain(site: Path) -> dict[str, bytes]:
+def plain(site):
     return archive(site, site / "plain.tar.gz")
 
 
-def test_it_has_what_a_vendor_asks_for_and_says_what_is_missing(
-    site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_has_what_a_vendor_asks_for_and_says_what_is_missing(site, tmp_path, capsys):
     files = archive(site, tmp_path / "a.tar.gz", SERIAL)
     said = capsys.readouterr().out
     wanted = {"README.txt", "findings.txt", "findings.json", "serials.txt", "kernel-log.txt", "history.txt"}
@@ -68,7 +65,7 @@ def test_it_has_what_a_vendor_asks_for_and_says_what_is_missing(
     assert b"newest: rejected (delivery)" in files["history.txt"]
 
 
-def test_nothing_of_another_node_is_in_it_and_evidence_is_as_in_the_run(site: Path, plain: dict[str, bytes]) -> None:
+def test_nothing_of_another_node_is_in_it_and_evidence_is_as_in_the_run(site, plain):
     files = plain
     whole = b"\n".join(files.values()).decode()
     assert OTHER_NAMES.findall(whole) == []
@@ -79,7 +76,7 @@ def test_nothing_of_another_node_is_in_it_and_evidence_is_as_in_the_run(site: Pa
     assert "differ from the run's own: evidence/rdma_bandwidth.json" in files["README.txt"].decode()
 
 
-def test_the_manifest_is_right_and_the_same_run_gives_the_same_bytes(site: Path, plain: dict[str, bytes]) -> None:
+def test_the_manifest_is_right_and_the_same_run_gives_the_same_bytes(site, plain):
     files = dict(plain)
     lines = dict(reversed(line.split("  ")) for line in files.pop("manifest.sha256").decode().splitlines())
     assert lines == {name: hashlib.sha256(raw).hexdigest() for name, raw in files.items()}
@@ -87,7 +84,7 @@ def test_the_manifest_is_right_and_the_same_run_gives_the_same_bytes(site: Path,
     assert (site / "plain.tar.gz").read_bytes() == (site / "again.tar.gz").read_bytes()
 
 
-def test_redacted_it_keeps_the_serials_of_the_chassis_and_of_what_failed(site: Path, tmp_path: Path) -> None:
+def test_redacted_it_keeps_the_serials_of_the_chassis_and_of_what_failed(site, tmp_path):
     files = archive(site, tmp_path / "a.tar.gz", NODE, "--redact")
     whole = b"\n".join(files.values()).decode()
     assert set(re.findall(r"16500\d{8}", whole)) == {SERIAL}
@@ -96,7 +93,7 @@ def test_redacted_it_keeps_the_serials_of_the_chassis_and_of_what_failed(site: P
     assert re.search(r"\b10\.20\.\d+\.\d+\b", (site / "run" / "evidence" / NODE / "facts.json").read_text())
 
 
-def test_it_is_never_written_over_another(site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_never_written_over_another(site, tmp_path, capsys):
     (tmp_path / "a.tar.gz").write_text("mine")
     archive(site, tmp_path / "a.tar.gz", code=2)
     assert "File exists" in capsys.readouterr().err
@@ -107,9 +104,7 @@ def test_it_is_never_written_over_another(site: Path, tmp_path: Path, capsys: py
     ("wanted", "said"),
     [("hgx09", "no part 'hgx09' - did you mean hgx03"), ("1650009000003", "no part '1650009000003'")],
 )
-def test_what_the_run_does_not_know_is_refused(
-    site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], wanted: str, said: str
-) -> None:
+def test_what_the_run_does_not_know_is_refused(site, tmp_path, capsys, wanted, said):
     archive(site, tmp_path / "a.tar.gz", wanted, code=2)
     assert said in capsys.readouterr().err
     assert not (tmp_path / "a.tar.gz").exists()
@@ -124,9 +119,7 @@ def test_what_the_run_does_not_know_is_refused(
         (f"Linux {NODE}", ("--redact",), 0),
     ],
 )
-def test_a_bug_report_that_is_there_is_taken_if_it_is_of_the_node(
-    site: Path, tmp_path: Path, text: str, more: tuple[str, ...], code: int
-) -> None:
+def test_a_bug_report_that_is_there_is_taken_if_it_is_of_the_node(site, tmp_path, text, more, code):
     report = tmp_path / "report.gz"
     report.write_bytes(gzip.compress(text.encode()))
     files = archive(site, tmp_path / "a.tar.gz", NODE, "--bug-report", str(report), *more, code=code)
@@ -135,12 +128,12 @@ def test_a_bug_report_that_is_there_is_taken_if_it_is_of_the_node(
     assert ("cannot be redacted" in files["README.txt"].decode()) if more else True
 
 
-def copied(site: Path, tmp_path: Path) -> Path:
+def copied(site, tmp_path):
     shutil.copytree(site, tmp_path / "site")
     return tmp_path / "site"
 
 
-def test_a_run_folder_cannot_make_it_pack_what_is_elsewhere(site: Path, tmp_path: Path) -> None:
+def test_a_run_folder_cannot_make_it_pack_what_is_elsewhere(site, tmp_path):
     """A link, another node's file, one that was changed, one without a name."""
     secret = tmp_path / "secret"
     secret.write_text('{"schema": "nodegate.evidence/1", "node": "hgx03", "key": "PRIVATE"}')
@@ -159,7 +152,7 @@ def test_a_run_folder_cannot_make_it_pack_what_is_elsewhere(site: Path, tmp_path
     assert all(f"evidence/{name}.json: {why}" in left for name, why in reasons.items()), left
 
 
-def test_without_evidence_and_record_it_says_so(site: Path, tmp_path: Path) -> None:
+def test_without_evidence_and_record_it_says_so(site, tmp_path):
     mine = copied(site, tmp_path)
     (mine / "fleet.sqlite").unlink()
     shutil.rmtree(mine / "run" / "evidence" / NODE)
@@ -191,7 +184,7 @@ def test_without_evidence_and_record_it_says_so(site: Path, tmp_path: Path) -> N
         ("\ngpu7\n", "\nother-node-1\n"),
     ],
 )
-def test_names_of_other_nodes_are_found_in_any_text(text: str, clean: str) -> None:
+def test_names_of_other_nodes_are_found_in_any_text(text, clean):
     nodes = [NodeReport(name, NodeVerdict.ACCEPTED) for name in ("gpu3", "gpu7", "gpu3-b", "12")]
     about = Subject(Report(sample_report.run(), tuple(nodes)), nodes[0])
     names = ["gpu7", "gpu7.site", "10.0.0.7", "fd00::7", "gpu3-b", "12", "gpu3"]

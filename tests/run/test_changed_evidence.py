@@ -37,7 +37,7 @@ CHECK = "pcie.link_width"
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ended(tmp_path_factory):
     where = tmp_path_factory.mktemp("ended")
     write_fleet(where, [Machine.hgx_h100(f"gpu{number}", number) for number in (1, 2, 3)])
     outcome = run_pytest(where, ["--inventory", "hosts.yaml", "--run-dir", "run", *ONE_CHECK])
@@ -46,45 +46,45 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(ended: Path, tmp_path: Path) -> Path:
+def run(ended, tmp_path):
     return copied_run(ended, tmp_path)
 
 
-def facts(run: Path, node: str) -> Path:
+def facts(run, node):
     return run / "evidence" / node / "facts.json"
 
 
-def rewrite(run: Path, **changes: object) -> None:
+def rewrite(run, **changes):
     """Another value of some keys of run.json; None: without them, as a release before manifests left it."""
     kept = {**json.loads((run / "run.json").read_text()), **changes}
     (run / "run.json").write_text(json.dumps({key: value for key, value in kept.items() if value is not None}))
 
 
-def change(file: Path) -> None:
+def change(file):
     text = file.read_text()
     assert '"index":3' in text
     file.write_text(text.replace('"index":3', '"index":4', 1))
 
 
-def replay(run: Path) -> PytestOutcome:
+def replay(run):
     return run_pytest(run.parent, ["--replay", run.name, *ONE_CHECK])
 
 
-def resume(run: Path, *arguments: str) -> PytestOutcome:
+def resume(run, *arguments):
     done = run_pytest(run.parent, ["--resume", run.name, *arguments, *ONE_CHECK])
     return PytestOutcome(done.exit_code, done.stdout, done.stderr, run)
 
 
-def report(run: Path) -> subprocess.CompletedProcess[str]:
+def report(run):
     command = [sys.executable, "-m", "nodegate.cli", "report", str(run)]
     return warm.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
-def verdicts_of(run: Path) -> dict[str, str]:
+def verdicts_of(run):
     return {each["node"]: each["verdict"] for each in json.loads((run / "report.json").read_text())["nodes"]}
 
 
-def test_evidence_of_another_node_is_an_error_of_the_node_that_has_it(run: Path) -> None:
+def test_evidence_of_another_node_is_an_error_of_the_node_that_has_it(run):
     shutil.copy(facts(run, "gpu1"), facts(run, "gpu2"))
     (run / MANIFEST).unlink()
     rewrite(run, manifest=None, schema="nodegate.run/1")  # the file itself says whose it is
@@ -94,7 +94,7 @@ def test_evidence_of_another_node_is_an_error_of_the_node_that_has_it(run: Path)
     assert "is the evidence of gpu1" in outcome.stdout
 
 
-def test_evidence_of_another_measurement_is_refused() -> None:
+def test_evidence_of_another_measurement_is_refused():
     whole = {"schema": "nodegate.evidence/1", "node": "gpu1", "measurement": "facts", "document": {}}
     read = parse_evidence(json.dumps(whole).encode(), node="gpu1", measurement="facts_after", file="x.json")
     assert "is the evidence of facts, not of facts_after" in str(read.error)
@@ -110,7 +110,7 @@ def test_evidence_of_another_measurement_is_refused() -> None:
         Wire("nodegate.probe/1", "the probe", 1 << 20, "look at it").json('{"errors": 3, "errors": 0}')
 
 
-def test_changed_evidence_is_an_error_when_it_is_judged_again(run: Path) -> None:
+def test_changed_evidence_is_an_error_when_it_is_judged_again(run):
     change(facts(run, "gpu2"))
     facts(run, "gpu3").unlink()
     outcome = replay(run)
@@ -123,7 +123,7 @@ def test_changed_evidence_is_an_error_when_it_is_judged_again(run: Path) -> None
         assert f"note: evidence that {said}" in outcome.stdout
 
 
-def test_changed_evidence_is_measured_again_by_a_resumed_run(run: Path) -> None:
+def test_changed_evidence_is_measured_again_by_a_resumed_run(run):
     good = facts(run, "gpu2").read_bytes()
     change(facts(run, "gpu2"))
     outcome = resume(run)
@@ -133,7 +133,7 @@ def test_changed_evidence_is_measured_again_by_a_resumed_run(run: Path) -> None:
     assert RunFolder(run).manifest.odd_files() == ()
 
 
-def test_a_report_is_held_against_the_evidence(ended: Path, tmp_path: Path) -> None:
+def test_a_report_is_held_against_the_evidence(ended, tmp_path):
     run = tmp_path / "run"
     whole = run_pytest(ended, ["--inventory", "hosts.yaml", "--run-dir", str(run), "--profile", "bootcheck"])
     assert whole.exit_code == 0, whole.stdout
@@ -150,7 +150,7 @@ def test_a_report_is_held_against_the_evidence(ended: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kept", ["accepted", "accepted-with-gaps", "accepted-with-waivers", "not-judged"])
-def test_no_verdict_that_lets_a_node_work_outlives_its_evidence(run: Path, kept: str) -> None:
+def test_no_verdict_that_lets_a_node_work_outlives_its_evidence(run, kept):
     file = run / "report.json"
     file.write_text(re.sub(r'("verdict": ?)"(accepted|incomplete)"', rf'\1"{kept}"', file.read_text()))
     change(facts(run, "gpu2"))
@@ -158,7 +158,7 @@ def test_no_verdict_that_lets_a_node_work_outlives_its_evidence(run: Path, kept:
     assert verdicts_of(run) == {"gpu1": kept, "gpu2": "incomplete", "gpu3": kept}
 
 
-def test_another_manifest_is_not_that_of_the_report(run: Path) -> None:
+def test_another_manifest_is_not_that_of_the_report(run):
     sha256 = RunFolder(run).manifest.sha256
     assert json.loads((run / "report.json").read_text())["run"]["manifest_sha256"] == sha256
     assert sha256 in (run / "report.html").read_text()
@@ -174,7 +174,7 @@ def test_another_manifest_is_not_that_of_the_report(run: Path) -> None:
     assert "does not belong to this report.json" in again.stderr
 
 
-def test_a_node_with_another_address_is_measured_again(run: Path) -> None:
+def test_a_node_with_another_address_is_measured_again(run):
     nodes = json.loads((run / "run.json").read_text())["nodes"]
     rewrite(run, nodes=[each | {"address": "10.0.0.1"} if each["name"] == "gpu2" else each for each in nodes])
     bad = Machine.hgx_h100("gpu2", 2)
@@ -187,7 +187,7 @@ def test_a_node_with_another_address_is_measured_again(run: Path) -> None:
     assert "another address" not in again.stdout
 
 
-def test_a_run_folder_brings_no_inventory_and_no_tools(run: Path) -> None:
+def test_a_run_folder_brings_no_inventory_and_no_tools(run):
     (run / "hosts.yaml").write_text("all: {hosts: {gpu1: {ansible_connection: local}}}\n")
     asked = json.loads((run / "run.json").read_text())["asked"]
     for key, value in (("tools", str(run / "tools")), ("inventory", [str(run / "hosts.yaml")])):
@@ -198,7 +198,7 @@ def test_a_run_folder_brings_no_inventory_and_no_tools(run: Path) -> None:
     assert len(prepare(Settings(resume=run, inventory=(str(run.parent / "hosts.yaml"),))).judging.nodes) == 3
 
 
-def test_evidence_is_not_written_through_a_link(run: Path) -> None:
+def test_evidence_is_not_written_through_a_link(run):
     elsewhere = run.parent / "elsewhere"
     shutil.move(run / "evidence/gpu1", elsewhere)
     (run / "evidence/gpu1").symlink_to(elsewhere)
@@ -214,9 +214,7 @@ NOTHING = CannotMeasure("the connection broke while it ran", next_step="run agai
 RAN = ProgramRun("speed", stdout="400")
 
 
-def with_evidence(
-    run: Path, of: dict[str, list[ProgramRun]], name: str = "speed", missing: tuple[MissingRail, ...] = ()
-) -> RunFolder:
+def with_evidence(run, of, name="speed", missing=()):
     folder = RunFolder.create(run, profile="delivery", started_epoch_s=0.0)
     for node, runs in of.items():
         attempt = Attempt(tuple(runs), missing=missing)
@@ -226,8 +224,8 @@ def with_evidence(
     return folder
 
 
-def kept_after_resume(folder: RunFolder) -> dict[str, list[str]]:
-    def never(*_: object) -> object:
+def kept_after_resume(folder):
+    def never(*_):
         raise AssertionError
 
     speed = Measurement("speed", "links", lambda _facts: "", (), never, never, never)  # type: ignore[arg-type]
@@ -236,20 +234,20 @@ def kept_after_resume(folder: RunFolder) -> dict[str, list[str]]:
     return {name: sorted(file.stem for file in (folder.path / "evidence" / name).iterdir()) for name in nodes}
 
 
-def test_what_broke_off_is_measured_again(tmp_path: Path) -> None:
+def test_what_broke_off_is_measured_again(tmp_path):
     lost = not_run("speed", NOTHING)
     folder = with_evidence(tmp_path / "run", {"a": [lost], "b": [RAN, lost], "c": [RAN]})
     kept = kept_after_resume(folder)
     assert kept == {"a": ["facts"], "b": ["facts"], "c": ["facts", "facts_after", "speed"]}
 
 
-def test_a_rail_that_is_missing_alone_does_not_cost_what_was_measured_with_others(tmp_path: Path) -> None:
+def test_a_rail_that_is_missing_alone_does_not_cost_what_was_measured_with_others(tmp_path):
     missing = (MissingRail("mlx5_1", NOTHING.reason, NOTHING.next_step),)
     folder = with_evidence(tmp_path / "run", {"b": [RAN]}, missing=missing)
     assert kept_after_resume(folder) == {"b": ["facts", "facts_after", "speed"]}
 
 
-def test_a_node_whose_facts_are_lost_is_measured_again_as_a_whole(tmp_path: Path) -> None:
+def test_a_node_whose_facts_are_lost_is_measured_again_as_a_whole(tmp_path):
     folder = with_evidence(tmp_path / "run", {"a": [RAN]}, "burn")
     change_me = folder.evidence_file("a")
     change_me.write_text(change_me.read_text().replace("1.0", "2.0"))
@@ -257,7 +255,7 @@ def test_a_node_whose_facts_are_lost_is_measured_again_as_a_whole(tmp_path: Path
     assert list((folder.path / "evidence/a").iterdir()) == []
 
 
-def test_what_a_run_writes_it_can_read(tmp_path: Path) -> None:
+def test_what_a_run_writes_it_can_read(tmp_path):
     line = ProgramRun("ib_write_bw", stdout="x" * 1400, plan=Plan(link=LinkPlan("gpu2")))
     folder = with_evidence(tmp_path / "run", {"a": [line] * 3600})
     assert folder.evidence_file("a", "speed").stat().st_size > 5 << 20
@@ -275,7 +273,7 @@ def test_what_a_run_writes_it_can_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("wrote_ports", "moved"), [(True, ("gpu2",)), (False, ())])
-def test_a_port_that_was_not_written_is_no_other_port(run: Path, wrote_ports: bool, moved: tuple[str, ...]) -> None:
+def test_a_port_that_was_not_written_is_no_other_port(run, wrote_ports, moved):
     if not wrote_ports:
         nodes = json.loads((run / "run.json").read_text())["nodes"]
         without = [{key: value for key, value in each.items() if key != "port"} for each in nodes]
@@ -285,7 +283,7 @@ def test_a_port_that_was_not_written_is_no_other_port(run: Path, wrote_ports: bo
     assert prepare(Settings(resume=run)).moved == moved
 
 
-def test_a_run_that_was_killed_while_it_wrote_is_as_it_was_written(run: Path) -> None:
+def test_a_run_that_was_killed_while_it_wrote_is_as_it_was_written(run):
     file = run / MANIFEST
     before = file.read_text()
     file.write_text(before + f"{'0' * 64}  evidence/gpu2/facts.json\n" + before[:30])
@@ -298,19 +296,19 @@ def test_a_run_that_was_killed_while_it_wrote_is_as_it_was_written(run: Path) ->
     assert done.returncode == 0
 
 
-def test_whoever_reads_while_the_run_writes_sees_no_change(tmp_path: Path) -> None:
+def test_whoever_reads_while_the_run_writes_sees_no_change(tmp_path):
     folder = RunFolder.create(tmp_path / "run", profile="delivery", started_epoch_s=0.0)
     odd: list[str] = []
     ended = threading.Event()
 
-    def watch() -> None:
+    def watch():
         reader = RunFolder(folder.path)
         while not ended.is_set():
             for node in ("a", "b", "c"):
                 found = reader.read_evidence(node, "burn")
                 odd.extend([str(found.error)] if found and found.error else [])
 
-    def write(node: str) -> None:
+    def write(node):
         for number in range(20):
             folder.write_evidence(Evidence(node, "burn", 1.0, 1.0, document={"number": number}))
 
@@ -337,14 +335,14 @@ CONDITIONS = {("hgx03", "gpu_lost"), ("hgx06", "wrong_results")}
 
 
 @pytest.fixture
-def earlier(tmp_path: Path) -> Path:
+def earlier(tmp_path):
     with tarfile.open(RECORDED) as archive:
         archive.extractall(tmp_path, filter="data")
     return tmp_path / "run-0.2.0"
 
 
 @pytest.mark.parametrize("how", ["--replay", "--resume"])
-def test_its_evidence_is_judged_again_to_the_same_verdicts(earlier: Path, how: str) -> None:
+def test_its_evidence_is_judged_again_to_the_same_verdicts(earlier, how):
     nodes = {each["node"]: each for each in json.loads((earlier / "report.json").read_text())["nodes"]}
     where = ["--run-dir", "again"] if how == "--replay" else []
     where += [] if how == "--replay" else ["--inventory", str(DEMO)]  # the one that it names is not here
@@ -364,7 +362,7 @@ def test_its_evidence_is_judged_again_to_the_same_verdicts(earlier: Path, how: s
 
 
 @pytest.mark.parametrize("command", ["report run-0.2.0", "show hgx06 --run run-0.2.0"])
-def test_its_report_is_refused_with_what_to_do(earlier: Path, command: str) -> None:
+def test_its_report_is_refused_with_what_to_do(earlier, command):
     asked = [sys.executable, "-m", "nodegate.cli", *command.split()]
     done = warm.run(asked, cwd=earlier.parent, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2

@@ -3,12 +3,11 @@
 import datetime as dt
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fleet.load import burn
 from fleet.machine import Machine, facts_of
-from support.recorded import PytestOutcome, run_pytest, write_fleet
+from support.recorded import run_pytest, write_fleet
 
 from nodegate.baseline.baseline import Baselines
 from nodegate.commands.doctor import complaints_about_claims, lines
@@ -23,7 +22,7 @@ REFUSED = 4
 GAP = "- {{node: gpu01, claim: {claim}, reason: no fabric yet, owner: site, expires: 2099-01-01}}\n"
 
 
-def run(folder: Path, *options: str) -> tuple[PytestOutcome, dict[str, Any]]:
+def run(folder, *options):
     """A run over the nodes of the folder, gpu01 where it has none yet, and what its report says of each."""
     if not (folder / "hosts.yaml").exists():
         write_fleet(folder, [Machine.hgx_h100("gpu01", 1)])
@@ -32,17 +31,17 @@ def run(folder: Path, *options: str) -> tuple[PytestOutcome, dict[str, Any]]:
     return outcome, {node["node"]: node for node in nodes}
 
 
-def not_proven(node: dict[str, Any]) -> dict[str, str]:
+def not_proven(node):
     return {each["claim"]: each["why"] for each in node["claims"] if each["state"] == "not-proven"}
 
 
-def test_a_bootcheck_proves_all_that_it_claims(tmp_path: Path) -> None:
+def test_a_bootcheck_proves_all_that_it_claims(tmp_path):
     outcome, nodes = run(tmp_path, "--profile", "bootcheck")
     assert (outcome.exit_code, nodes["gpu01"]["verdict"], not_proven(nodes["gpu01"])) == (0, "accepted", {})
 
 
 @pytest.mark.parametrize("part", [["-k", "gpu and count"], ["--passive"]])
-def test_a_part_of_a_run_accepts_nothing_and_fails_nothing(tmp_path: Path, part: list[str]) -> None:
+def test_a_part_of_a_run_accepts_nothing_and_fails_nothing(tmp_path, part):
     outcome, nodes = run(tmp_path, *part)
     assert (outcome.exit_code, nodes["gpu01"]["verdict"]) == (0, "incomplete")
     left = not_proven(nodes["gpu01"])
@@ -50,7 +49,7 @@ def test_a_part_of_a_run_accepts_nothing_and_fails_nothing(tmp_path: Path, part:
     assert "run the whole profile" in outcome.stdout
 
 
-def test_a_run_that_ended_early_says_so_of_what_it_did_not_judge(tmp_path: Path) -> None:
+def test_a_run_that_ended_early_says_so_of_what_it_did_not_judge(tmp_path):
     machine = Machine.hgx_h100("gpu01", 1)
     machine.set_gpu(3, "memory_total_bytes", 40 << 30)
     write_fleet(tmp_path, [machine])
@@ -60,7 +59,7 @@ def test_a_run_that_ended_early_says_so_of_what_it_did_not_judge(tmp_path: Path)
     assert not any(each["left_out"] for each in nodes["gpu01"]["claims"])
 
 
-def test_a_delivery_of_a_node_alone_is_accepted_only_where_the_site_signs_for_each_gap(tmp_path: Path) -> None:
+def test_a_delivery_of_a_node_alone_is_accepted_only_where_the_site_signs_for_each_gap(tmp_path):
     outcome, nodes = run(tmp_path)
     left = list(not_proven(nodes["gpu01"]))
     assert (outcome.exit_code, nodes["gpu01"]["verdict"]) == (1, "incomplete")
@@ -75,7 +74,7 @@ def test_a_delivery_of_a_node_alone_is_accepted_only_where_the_site_signs_for_ea
         assert f"1 {verdict} of 1 node" in outcome.stdout
 
 
-def test_a_gap_of_an_unknown_claim_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_a_gap_of_an_unknown_claim_is_refused_with_its_line(tmp_path):
     (tmp_path / "waivers.yaml").write_text(GAP.format(claim="rail"))
     outcome, _ = run(tmp_path, "--waivers", "waivers.yaml")
     assert outcome.exit_code == REFUSED
@@ -90,18 +89,18 @@ GOOD = {"reason": "ticket 4711", "owner": "lee", "expires": "2026-12-31"}
 WRITTEN = json.dumps({"rails": GOOD})
 
 
-def waivers_of(*nodes: Node) -> Waivers:
+def waivers_of(*nodes):
     return Waivers(signed_gaps(nodes), TODAY)
 
 
-def cold(document: Any) -> None:
+def cold(document):
     """Every GPU burns at half of its power."""
     for gpu in document["gpus"]:
         for window in burn.windows_under_load(gpu):
             window["power_w"] = [340, 350, 360]
 
 
-def gap(expires: str = "2099-01-01") -> dict[str, str]:
+def gap(expires="2099-01-01"):
     return GOOD | {"expires": expires}
 
 
@@ -119,7 +118,7 @@ def gap(expires: str = "2099-01-01") -> dict[str, str]:
         ("{rails", "nodegate_gaps must map claims to who signs for them", "for example"),
     ],
 )
-def test_what_is_half_signed_is_refused_with_its_line(given: object, message: str, hint: str) -> None:
+def test_what_is_half_signed_is_refused_with_its_line(given, message, hint):
     node = Node("gpu01", expected={"gaps": given}, origin="hosts.yaml:3", origins={"gaps": "group_vars/rack1.yaml:2"})
     with pytest.raises(UsageError) as said:
         signed_gaps([node])
@@ -128,7 +127,7 @@ def test_what_is_half_signed_is_refused_with_its_line(given: object, message: st
     assert (said.value.file, said.value.line) == ("group_vars/rack1.yaml", 2)
 
 
-def test_a_gap_that_many_nodes_share_is_kept_once() -> None:
+def test_a_gap_that_many_nodes_share_is_kept_once():
     nodes = [Node(f"gpu{number:04}", expected={"gaps": {"rails": GOOD}}, origin="hosts.yaml:3") for number in range(99)]
     own = Node("other", expected={"gaps": {"rails": gap("2027-01-31")}}, origin="hosts.yaml:200")
     assert len(signed_gaps([*nodes, own])) == 2
@@ -138,7 +137,7 @@ def test_a_gap_that_many_nodes_share_is_kept_once() -> None:
     assert waivers.signed("rails", "gpu0100") == waivers.signed("burned", "gpu0042") == ""
 
 
-def test_a_day_that_is_past_counts_no_more_and_is_said() -> None:
+def test_a_day_that_is_past_counts_no_more_and_is_said():
     node = Node(
         "gpu01", expected={"gaps": {"rails": gap("2026-11-22"), "burned": gap("2026-11-23")}}, origin="h.yaml:3"
     )
@@ -161,7 +160,7 @@ def test_a_day_that_is_past_counts_no_more_and_is_said() -> None:
     ],
     ids=["YAML", "INI", "INI group", "group_vars", "host_vars"],
 )
-def test_it_may_stand_wherever_a_variable_may(tmp_path: Path, name: str, text: str, more: dict[str, str]) -> None:
+def test_it_may_stand_wherever_a_variable_may(tmp_path, name, text, more):
     (tmp_path / name).write_text(text)
     for path, content in more.items():
         (tmp_path / path).parent.mkdir()
@@ -174,7 +173,7 @@ def test_it_may_stand_wherever_a_variable_may(tmp_path: Path, name: str, text: s
     assert signed.line > 0
 
 
-def test_a_signed_gap_is_accepted_as_one_and_kept_with_the_run(tmp_path: Path) -> None:
+def test_a_signed_gap_is_accepted_as_one_and_kept_with_the_run(tmp_path):
     machines = [Machine.hgx_h100("gpu01", 1), Machine.hgx_h100("gpu02", 2)]
     for machine in machines:
         machine.under_load(burn.NAME, cold)
@@ -192,7 +191,7 @@ def test_a_signed_gap_is_accepted_as_one_and_kept_with_the_run(tmp_path: Path) -
     assert {node["node"]: node["verdict"] for node in replayed}["gpu02"] == "accepted-with-gaps"
 
 
-def test_a_gap_that_ran_out_is_told_and_a_half_signed_one_ends_the_run(tmp_path: Path) -> None:
+def test_a_gap_that_ran_out_is_told_and_a_half_signed_one_ends_the_run(tmp_path):
     hosts = write_fleet(tmp_path, [Machine.hgx_h100("gpu01", 1)])
     plain = hosts.read_text()
     hosts.write_text(f"{plain}      nodegate_gaps: {json.dumps({'rails': gap('2020-01-01')})}\n")
@@ -205,7 +204,7 @@ def test_a_gap_that_ran_out_is_told_and_a_half_signed_one_ends_the_run(tmp_path:
     assert "hosts.yaml:7: gpu01: nodegate_gaps: rails has no owner" in outcome.stderr
 
 
-def test_doctor_shows_what_is_signed_and_what_is_not() -> None:
+def test_doctor_shows_what_is_signed_and_what_is_not():
     machine = Machine.hgx_h100("gpu01", 1)
     node = Node("gpu01", expected={"gaps": {"rails": GOOD, "burned": GOOD}}, origin="hosts.yaml:3")
     asked = Judging({node.name: node}, Profile.DELIVERY, Baselines.read(), waivers_of(node))

@@ -2,7 +2,6 @@
 
 import gzip
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from support import sample_report
@@ -12,12 +11,11 @@ from nodegate.claims.verdict import node_verdict
 from nodegate.knowledge.words import Cause as LogCause
 from nodegate.knowledge.words import Text
 from nodegate.records import part
-from nodegate.records.finding import AT_LEAST, Limit, Record
+from nodegate.records.finding import AT_LEAST, Limit
 from nodegate.records.run import NodeReport
 from nodegate.records.verdict import NodeVerdict
 from nodegate.report.model import Report
 from nodegate.run.conclusion import conclude
-from nodegate.triage.answer import Answer
 from nodegate.triage.triage import triage
 
 LINK = Limit(16, "lanes", "the device", AT_LEAST)
@@ -35,12 +33,12 @@ XID_109 = record("kernel_log.xid", finding("warn", GPU3, "Xid 109 once", code="1
 UNJUDGED = record("burn.fp64", finding("not-judged", GPU3, quantity="fp64", observed=1.4, unit="TFLOPS"))
 
 
-def node(name: str, *records: Record, reachable: bool = True) -> NodeReport:
+def node(name, *records, reachable=True):
     mine = tuple(replace(record, node=name) for record in records)
     return NodeReport(name, node_verdict(mine, reachable=reachable), records=mine)
 
 
-def report(*nodes: NodeReport) -> Report:
+def report(*nodes):
     return Report(sample_report.run(), nodes)
 
 
@@ -49,13 +47,13 @@ PROGRAM = "Traceback (most recent call last):\n  File \"train.py\", line 7, in <
 
 
 @pytest.fixture
-def ecc_log(tmp_path: Path) -> Answer:
+def ecc_log(tmp_path):
     (tmp_path / "gpu02.log").write_text(ECC)
     return triage([str(tmp_path / "gpu02.log")], nodes=("gpu01", "gpu02"))
 
 
 @pytest.fixture
-def program_log(tmp_path: Path) -> Answer:
+def program_log(tmp_path):
     (tmp_path / "worker.log").write_text(PROGRAM)
     return triage([str(tmp_path / "worker.log")])
 
@@ -79,20 +77,20 @@ def program_log(tmp_path: Path) -> Answer:
         ([[WAIVED]], "nodes pass with waivers, which may be the reason: gpu01: GPU 3 "),
     ],
 )
-def test_without_logs_the_nodes_alone_decide(nodes: list[list[Record] | None], said: str) -> None:
+def test_without_logs_the_nodes_alone_decide(nodes, said):
     """None: it cannot be reached. A part stands above a setting, a failure above a warning and a gap."""
     of = [node(f"gpu{at:02}", *(each or ()), reachable=each is not None) for at, each in enumerate(nodes, 1)]
     assert conclude(report(*of)).startswith(said)
 
 
-def test_of_several_bad_nodes_the_one_that_the_logs_name_comes_first(ecc_log: Answer) -> None:
+def test_of_several_bad_nodes_the_one_that_the_logs_name_comes_first(ecc_log):
     logs = replace(ecc_log, where=replace(ecc_log.where, node="gpu02"))
     said = conclude(report(node("gpu01", NARROW), node("gpu02", NARROW)), logs)
     assert said.startswith("hardware: move the job off gpu[01-02] because gpu02: GPU 3 ")
     assert "; the logs: " in said
 
 
-def test_what_only_the_logs_know_is_said_to_be_so(ecc_log: Answer, program_log: Answer) -> None:
+def test_what_only_the_logs_know_is_said_to_be_so(ecc_log, program_log):
     good = report(node("gpu01", PASSED), node("gpu02", PASSED))
     unknown = replace(program_log, cause=LogCause.UNKNOWN, sentence=Text("the cause is not in these logs: X", ""))
     why = "the GPU of this rank met a memory error that it could not correct (from the logs alone: no check fails now)"
@@ -103,27 +101,27 @@ def test_what_only_the_logs_know_is_said_to_be_so(ecc_log: Answer, program_log: 
     ]
 
 
-def test_logs_that_were_not_read_to_their_end_are_not_said_to_be_without_an_error(tmp_path: Path) -> None:
+def test_logs_that_were_not_read_to_their_end_are_not_said_to_be_without_an_error(tmp_path):
     file = tmp_path / "worker.log.gz"
     file.write_bytes(gzip.compress(b"".join(b"step %d\n" % (step * 7919) for step in range(5000)))[:-500])
     said = conclude(report(node("gpu01", PASSED)), triage([str(file)]))
     assert said.startswith("nodes fine: nothing is wrong with the node now; cannot tell: no error in what could be")
 
 
-def test_a_node_that_could_not_be_measured_is_never_fine(program_log: Answer) -> None:
+def test_a_node_that_could_not_be_measured_is_never_fine(program_log):
     told = report(node("gpu01", PASSED), node("gpu02", PASSED, UNREAD))
     assert told.nodes[1].verdict is NodeVerdict.INCOMPLETE
     said = "inconclusive: not everything could be measured on gpu02: node: NVML did not respond"
     assert all(conclude(told, logs).startswith(said) for logs in (None, program_log))
 
 
-def test_an_interrupted_run_is_never_fine(program_log: Answer) -> None:
+def test_an_interrupted_run_is_never_fine(program_log):
     told = Report(sample_report.run(interrupted=True), (node("gpu01", PASSED),))
     said = "inconclusive: the run ended before every check was judged - continue it with --resume"
     assert {conclude(told, logs) for logs in (None, program_log)} == {said}
 
 
-def test_a_node_that_warns_is_never_simply_fine(program_log: Answer) -> None:
+def test_a_node_that_warns_is_never_simply_fine(program_log):
     told = report(node("gpu01", PASSED), node("gpu02", PASSED, XID_109))
     assert told.nodes[1].verdict is NodeVerdict.ACCEPTED
     words = "nodes pass with warnings, which may be the reason: gpu02: GPU 3 S/N 1650003000003: Xid 109 once - look at"

@@ -1,7 +1,6 @@
 """One decision a node: what records, claims and causes say agrees, and where it does not the worse one counts."""
 
 import re
-from collections.abc import Iterable
 from functools import cache
 
 import pytest
@@ -16,7 +15,6 @@ from nodegate.claims.prove import claims_of_node
 from nodegate.judge.judge import record_of
 from nodegate.knowledge.tables import lines
 from nodegate.profile import Profile
-from nodegate.records.cause import Cause
 from nodegate.records.claim import Shown, State
 from nodegate.records.finding import Finding, Record
 from nodegate.records.part import NODE, gpu, nic
@@ -46,7 +44,7 @@ RECORDS = st.lists(
 
 
 @given(RECORDS)
-def test_the_worst_cause_that_is_no_remark_says_the_verdict(drawn: list[tuple[suite.Check, list[Finding]]]) -> None:
+def test_the_worst_cause_that_is_no_remark_says_the_verdict(drawn):
     records = [record_of(check, "gpu01", findings) for check, findings in drawn]
     claims = claims_of_node(Profile.DELIVERY, records, str)
     decided = decide("gpu01", records, claims)
@@ -57,7 +55,7 @@ def test_the_worst_cause_that_is_no_remark_says_the_verdict(drawn: list[tuple[su
 
 
 @given(st.sampled_from(CHECKS), st.sampled_from(CHECKS), st.sampled_from(PARTS[1:]))
-def test_a_warning_swallows_no_error_of_its_part(one: suite.Check, other: suite.Check, part: object) -> None:
+def test_a_warning_swallows_no_error_of_its_part(one, other, part):
     warned = Finding(part, Verdict.WARN, text="a cable error, once", code="nic_cable_error")  # type: ignore[arg-type]
     unread = Finding(part, Verdict.ERROR, "rate", text="EIO", why=Why.FAILED)  # type: ignore[arg-type]
     records = [record_of(one, "gpu01", [warned]), record_of(other, "gpu01", [unread])]
@@ -66,7 +64,7 @@ def test_a_warning_swallows_no_error_of_its_part(one: suite.Check, other: suite.
 
 
 @pytest.mark.parametrize("claimed", [State.PROVEN, State.NOT_PROVEN])
-def test_where_they_differ_the_worse_counts_and_both_are_named(claimed: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_they_differ_the_worse_counts_and_both_are_named(claimed, monkeypatch):
     """No input leads here: the table of causes would have to lose a finding."""
     failed = (Record("gpu01", "gpu.lost", Verdict.FAIL, (Finding(gpu(3), Verdict.FAIL, text="gone"),)),)
     monkeypatch.setattr(decision, "causes_of", lambda *_: ())
@@ -87,7 +85,7 @@ NIC, GPU = "mlx5_2", "GPU 3"
 LEFT_TO_THE_MACHINE = {"ports", "counters", "hw_counters", "gids", "gid_types", "index", "bus_id", "pci"}
 
 
-def without(part: str, reading: str) -> Machine:
+def without(part, reading):
     made = Machine.hgx_h100("gpu01")
     if part == GPU:
         made.set_gpu(3, reading, UNREAD)
@@ -101,14 +99,14 @@ AT_BOOTCHECK = checks_of(Profile.BOOTCHECK)
 OF_THE_LOG = [check for check in AT_BOOTCHECK if "kernel_log" in check.asks_for]  # a line changes nothing of the others
 
 
-def unread(causes: Iterable[Cause]) -> set[tuple[str, str, str]]:
+def unread(causes):
     """What could not be read: by check, part and reading."""
     found = [each.decisive for each in causes if each.verdict is Verdict.ERROR]
     return {(each.check, each.finding.part.short, each.finding.quantity) for each in found}
 
 
 @cache
-def readings(part: str) -> dict[str, tuple[dict[str, Record], set[tuple[str, str, str]], str]]:
+def readings(part):
     """The readings that a bootcheck cannot do without: its records where one fails, what it lacks then, its line."""
     made = Machine.hgx_h100("gpu01")
     adapter = made.sections["infiniband"][NIC]
@@ -122,13 +120,13 @@ def readings(part: str) -> dict[str, tuple[dict[str, Record], set[tuple[str, str
     return found
 
 
-def test_there_are_such_readings_of_both_parts() -> None:
+def test_there_are_such_readings_of_both_parts():
     assert readings(NIC).keys() >= {"rate", "phys_state", "state", "link_layer"}
     assert readings(GPU).keys() >= {"serial", "uuid", "persistence_mode", "nvlinks", "ecc"}
 
 
 @pytest.mark.parametrize("rule", WARNINGS)
-def test_a_warning_changes_nothing_of_what_is_said_of_a_reading_that_failed(rule: str) -> None:
+def test_a_warning_changes_nothing_of_what_is_said_of_a_reading_that_failed(rule):
     part = NIC if WARNINGS[rule].part.startswith("NIC") else GPU
     for reading, (before, missed, line) in readings(part).items():
         made = without(part, reading)

@@ -3,7 +3,7 @@
 import io
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,13 +13,12 @@ from lab.processes import wait_until
 from nodegate.errors import Busy, CannotMeasure
 from nodegate.facts import NodeFacts
 from nodegate.measure.durations import Durations
-from nodegate.measure.measurement import Measurement, Pool, Runs, Target, on_each_node, suspects_alone
+from nodegate.measure.measurement import Measurement, Target, on_each_node, suspects_alone
 from nodegate.measure.program_run import run
 from nodegate.metric import Metric
 from nodegate.node import Connection, Node
 from nodegate.numbers.assessments import Doubt
 from nodegate.probe.document import document_of
-from nodegate.records.evidence import Evidence
 from nodegate.records.program_run import Attempt, ProgramRun
 from nodegate.records.run_folder import RunFolder
 from nodegate.run import progress
@@ -35,7 +34,7 @@ class Speed:
     metrics: tuple[Metric, ...]
 
 
-def parse_speed(attempts: Sequence[Attempt]) -> Speed:
+def parse_speed(attempts):
     found = [float(ran.stdout) for attempt in attempts for ran in attempt.runs if ran.stdout.strip()]
     if not found:
         raise CannotMeasure("no speed", next_step="measure again")
@@ -43,7 +42,7 @@ def parse_speed(attempts: Sequence[Attempt]) -> Speed:
 
 
 class NoTools:
-    def find(self, *names: str) -> object:
+    def find(self, *names):
         raise CannotMeasure(f"no {names[0]}", next_step="install it")
 
 
@@ -54,33 +53,26 @@ class Judge:
     least: float = 0.0
     gates: Mapping[str, CannotMeasure] = field(default_factory=dict)
 
-    def refusal(self, node: str, measurement: Measurement) -> CannotMeasure | None:
+    def refusal(self, node, measurement):
         return self.gates.get(node)
 
-    def suspects(
-        self, measured: Mapping[str, Sequence[Metric]], bounds: Mapping[str, object], *, alone: bool
-    ) -> dict[str, tuple[Doubt, ...]]:
+    def suspects(self, measured, bounds, *, alone):
         low = {name: [each for each in metrics if each.judged < self.least] for name, metrics in measured.items()}
         found = {name: tuple(map(Doubt, low[name])) for name, metrics in measured.items() if low[name] or not metrics}
         return {**dict.fromkeys(measured, ()), **found} if alone and found else found
 
 
-def target(name: str, looks: tuple[int, ...] = LENGTH.looks) -> Target:
+def target(name, looks=LENGTH.looks):
     node = Node(name, Connection(transport="local"))
     facts = NodeFacts(document_of({"schema": "nodegate.probe/1", "sections": {}, "uid": 0}))
     return Target(node, CommandSession(node), facts, NoTools(), replace(LENGTH, looks=looks))  # type: ignore[arg-type]
 
 
-def measurement(
-    speeds: Mapping[str, Sequence[str]],
-    *,
-    applies: Callable[[NodeFacts], str] = lambda _facts: "",
-    seen: list[tuple[str, float]] | None = None,
-) -> Measurement:
+def measurement(speeds, *, applies=lambda _facts: "", seen=None):
     """Each node's speeds, one a time that it is asked; printed by a real program."""
     left = {name: list(values) for name, values in speeds.items()}
 
-    def ask(at: Target) -> list[ProgramRun]:
+    def ask(at):
         if seen is not None:
             seen.append((at.node.name, at.durations.burn_s))
         return [run(at.session, "speed", ["echo", left[at.node.name].pop(0)], timeout_s=10)]
@@ -89,16 +81,7 @@ def measurement(
     return Measurement("speed", "gpu", applies, (), measure, suspects_alone(measure), parse_speed)
 
 
-def put_under_load(
-    tmp_path: Path,
-    what: Measurement,
-    judge: Judge,
-    nodes: Sequence[str],
-    *,
-    keep: bool = False,
-    looks: tuple[int, ...] = LENGTH.looks,
-    lost: Callable[[], Mapping[str, CannotMeasure]] = dict,
-) -> Load:
+def put_under_load(tmp_path, what, judge, nodes, *, keep=False, looks=LENGTH.looks, lost=dict):
     (tmp_path / "evidence").mkdir(exist_ok=True)
     targets, pool = [target(name, looks) for name in nodes], ThreadPool(Progress(None), threading.Event())
     load = Load(RunFolder(tmp_path), targets, pool, judge, lost)
@@ -106,19 +89,19 @@ def put_under_load(
     return load
 
 
-def evidence(tmp_path: Path, node: str) -> Evidence:
+def evidence(tmp_path, node):
     found = RunFolder(tmp_path).read_evidence(node, "speed")
     assert found is not None
     return found
 
 
-def attempts(tmp_path: Path, node: str) -> list[str]:
+def attempts(tmp_path, node):
     document = evidence(tmp_path, node).document
     assert document is not None
     return [ran["stdout"].strip() for attempt in document["attempts"] for ran in attempt["runs"]]  # type: ignore[attr-defined]
 
 
-def test_every_node_is_measured_and_its_evidence_is_what_its_program_said(tmp_path: Path) -> None:
+def test_every_node_is_measured_and_its_evidence_is_what_its_program_said(tmp_path):
     put_under_load(tmp_path, measurement({"a": ["400"], "b": ["390"]}), Judge(), ["a", "b"])
     assert attempts(tmp_path, "a") == ["400"]
     assert attempts(tmp_path, "b") == ["390"]
@@ -134,7 +117,7 @@ def test_every_node_is_measured_and_its_evidence_is_what_its_program_said(tmp_pa
         (["100", "400"], Judge(least=390)),  # it was only disturbed
     ],
 )
-def test_a_suspect_alone_is_measured_again(tmp_path: Path, gives: list[str], judge: Judge) -> None:
+def test_a_suspect_alone_is_measured_again(tmp_path, gives, judge):
     put_under_load(tmp_path, measurement({"a": ["400"], "b": gives}), judge, ["a", "b"])
     assert attempts(tmp_path, "a") == ["400"]
     assert attempts(tmp_path, "b") == gives
@@ -149,7 +132,7 @@ def test_a_suspect_alone_is_measured_again(tmp_path: Path, gives: list[str], jud
         (["100"] * 9, 9),
     ],
 )
-def test_where_nodes_measure_alone_all_have_the_same_looks(tmp_path: Path, second: list[str], looks: int) -> None:
+def test_where_nodes_measure_alone_all_have_the_same_looks(tmp_path, second, looks):
     what = replace(measurement({"a": ["400"] * 9, "b": list(second)}), alone=True)
     put_under_load(tmp_path, what, Judge(least=300), ["a", "b"])
     assert attempts(tmp_path, "a") == ["400"] * looks
@@ -163,10 +146,8 @@ def test_where_nodes_measure_alone_all_have_the_same_looks(tmp_path: Path, secon
         (1, (3,), 3),  # too short to be cut into parts
     ],
 )
-def test_what_gives_several_looks_is_repeated_less(
-    tmp_path: Path, parts: int, looks: tuple[int, ...], runs: int
-) -> None:
-    def parse(attempts: Sequence[Attempt]) -> Speed:
+def test_what_gives_several_looks_is_repeated_less(tmp_path, parts, looks, runs):
+    def parse(attempts):
         (metric,) = parse_speed(attempts).metrics
         return Speed((replace(metric, values=metric.values * parts),))
 
@@ -175,13 +156,13 @@ def test_what_gives_several_looks_is_repeated_less(
     assert len(attempts(tmp_path, "a")) == runs
 
 
-def test_the_second_look_at_a_burn_is_short(tmp_path: Path) -> None:
+def test_the_second_look_at_a_burn_is_short(tmp_path):
     seen: list[tuple[str, float]] = []
     put_under_load(tmp_path, measurement({"a": ["1", "1", "1"]}, seen=seen), Judge(least=2), ["a"])
     assert seen == [("a", 600.0), ("a", 120.0), ("a", 120.0)]
 
 
-def test_a_node_that_must_not_take_part_has_the_reason_as_its_evidence(tmp_path: Path) -> None:
+def test_a_node_that_must_not_take_part_has_the_reason_as_its_evidence(tmp_path):
     blocked = CannotMeasure("blocked by gpu.present: GPU 3 is lost", next_step="mend that first")
     busy = Busy("the node works: Slurm job 7 runs here", next_step="drain it")
     judge = Judge(gates={"a": blocked, "b": busy})
@@ -191,19 +172,19 @@ def test_a_node_that_must_not_take_part_has_the_reason_as_its_evidence(tmp_path:
     assert load.loaded == {"c"}
 
 
-def test_what_does_not_apply_to_a_node_is_not_run_there(tmp_path: Path) -> None:
+def test_what_does_not_apply_to_a_node_is_not_run_there(tmp_path):
     put_under_load(tmp_path, measurement({}, applies=lambda _facts: "no RDMA adapters"), Judge(), ["a"])
     assert RunFolder(tmp_path).read_evidence("a", "speed") is None
 
 
-def test_a_resumed_run_measures_only_what_has_no_good_evidence(tmp_path: Path) -> None:
+def test_a_resumed_run_measures_only_what_has_no_good_evidence(tmp_path):
     put_under_load(tmp_path, measurement({"a": ["400"]}), Judge(), ["a"])
     put_under_load(tmp_path, measurement({"a": ["7"], "b": ["390"]}), Judge(), ["a", "b"], keep=True)
     assert attempts(tmp_path, "a") == ["400"]
     assert attempts(tmp_path, "b") == ["390"]
 
 
-def test_what_does_not_fit_into_its_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_fit_into_its_file_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr("nodegate.records.evidence.MAX_MEASURED_BYTES", 1500)
     long = "1" * 500
     put_under_load(tmp_path, measurement({"a": [long, long, long], "b": ["1" * 2000]}), Judge(least=1e999), ["a", "b"])
@@ -211,7 +192,7 @@ def test_what_does_not_fit_into_its_file_is_an_error(tmp_path: Path, monkeypatch
     assert "what was measured cannot be stored: it is larger than" in str(evidence(tmp_path, "b").error)
 
 
-def test_one_node_that_fails_costs_the_others_nothing_and_is_neither_tried_again_nor_a_pass(tmp_path: Path) -> None:
+def test_one_node_that_fails_costs_the_others_nothing_and_is_neither_tried_again_nor_a_pass(tmp_path):
     put_under_load(tmp_path, measurement({"a": ["400"], "b": []}), Judge(least=390), ["a", "b"])
     assert attempts(tmp_path, "a") == ["400"]
     document = evidence(tmp_path, "b").document
@@ -220,11 +201,11 @@ def test_one_node_that_fails_costs_the_others_nothing_and_is_neither_tried_again
     assert "nodegate itself failed" in attempt["cannot"]
 
 
-def test_a_run_that_was_ended_keeps_no_half_measurement(tmp_path: Path) -> None:
+def test_a_run_that_was_ended_keeps_no_half_measurement(tmp_path):
     ended = threading.Event()
     (tmp_path / "evidence").mkdir()
 
-    def measure(targets: Sequence[Target], pool: Pool) -> Runs:
+    def measure(targets, pool):
         ended.set()
         return {each.node.name: Attempt((ProgramRun("speed", stdout="1"),)) for each in targets}
 
@@ -233,12 +214,12 @@ def test_a_run_that_was_ended_keeps_no_half_measurement(tmp_path: Path) -> None:
     assert RunFolder(tmp_path).read_evidence("a", "speed") is None
 
 
-def test_jobs_end_with_the_run_and_say_so() -> None:
+def test_jobs_end_with_the_run_and_say_so():
     ended = threading.Event()
     pool = ThreadPool(Progress(None), ended)
     never = threading.Event()
 
-    def end() -> str:
+    def end():
         ended.set()
         return "ended it"
 
@@ -255,13 +236,13 @@ class Lost:
     after: int
     asked: int = 0
 
-    def lost(self) -> dict[str, CannotMeasure]:
+    def lost(self):
         self.asked += 1
         return {"a": CannotMeasure("the hold was ended", next_step="resume")} if self.asked > self.after else {}
 
 
 @pytest.mark.parametrize("after", [0, 1])
-def test_a_node_that_is_held_no_more_has_no_number(tmp_path: Path, after: int) -> None:
+def test_a_node_that_is_held_no_more_has_no_number(tmp_path, after):
     what = measurement({"a": ["400"] * 3, "b": ["400"] * 3})
     put_under_load(tmp_path, what, Judge(), ["a", "b"], lost=Lost(after).lost)
     kept = evidence(tmp_path, "a")
@@ -269,7 +250,7 @@ def test_a_node_that_is_held_no_more_has_no_number(tmp_path: Path, after: int) -
     assert attempts(tmp_path, "b") == ["400"]
 
 
-def test_a_node_whose_hold_ends_between_two_looks_is_not_put_under_load_again(tmp_path: Path) -> None:
+def test_a_node_whose_hold_ends_between_two_looks_is_not_put_under_load_again(tmp_path):
     seen: list[tuple[str, float]] = []
     what = measurement({"a": ["100"] * 3, "b": ["100"] * 3}, seen=seen)
     put_under_load(tmp_path, what, Judge(least=390), ["a", "b"], lost=Lost(2).lost)
@@ -285,12 +266,12 @@ class Log(io.StringIO):
 
     said = ""
 
-    def close(self) -> None:
+    def close(self):
         self.said = self.getvalue()
         super().close()
 
 
-def test_a_log_gets_a_line_now_and_then_and_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_gets_a_line_now_and_then_and_no_control_characters(monkeypatch):
     monkeypatch.setattr(progress, "LINE_EVERY_S", 600.0)
     monkeypatch.setattr(progress, "REFRESH_EVERY_S", 0.01)
     log = Log()
@@ -308,7 +289,7 @@ def test_a_log_gets_a_line_now_and_then_and_no_control_characters(monkeypatch: p
     assert "\r" not in log.said
 
 
-def test_a_log_on_a_full_disk_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_on_a_full_disk_ends_nothing(monkeypatch):
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
     monkeypatch.setattr(progress, "REFRESH_EVERY_S", 0.01)
     full = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115 - Progress closes it
@@ -322,7 +303,7 @@ def test_a_log_on_a_full_disk_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 class Clock:
     """The time, set by hand."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch):
         self.now_s = 1000.0
         monkeypatch.setattr(progress.time, "monotonic", lambda: self.now_s)
 

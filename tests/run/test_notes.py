@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -14,32 +13,32 @@ from nodegate.demands.of_site import SiteDemands
 from nodegate.inventory import inventory
 from nodegate.metric import Metric
 from nodegate.node import Node
-from nodegate.numbers.peers import Measured, Peers
+from nodegate.numbers.peers import Peers
 from nodegate.run.contexts import NodeSummary
 from nodegate.run.notes import fleet_allows, stale_demands
-from nodegate.unknown import Known, Unknown, Why
+from nodegate.unknown import Unknown, Why
 
 
-def said(nodes: int, noise: float, **changes: str) -> str:
+def said(nodes, noise, **changes):
     drawn = Random(5)  # noqa: S311
     measured = {f"gpu{at:03}": ("hgx-h100-8", [metric(480 * drawn.gauss(1, noise), **changes)]) for at in range(nodes)}
     return said_of(measured)
 
 
-def said_of(measured: Measured) -> str:
+def said_of(measured):
     platforms = {node: platform for node, (platform, _) in measured.items()}
     return "\n".join(
         fleet_allows(platforms, lambda node: measured[node][1], Peers.of(measured), lambda _node: baseline())
     )
 
 
-def test_with_fewer_than_eight_nodes_a_slow_one_is_not_found_by_comparison() -> None:
+def test_with_fewer_than_eight_nodes_a_slow_one_is_not_found_by_comparison():
     assert said(2, 0.005) == "comparing nodes finds no slow one: hgx-h100-8 (2 nodes, 8 are needed)"
     few = "comparing so few nodes finds only one that is far behind: hgx-h100-8 (4 nodes, 8 are needed)"
     assert said(4, 0.005) == few
 
 
-def test_where_the_noise_hides_what_is_sought_it_is_said_how_much_less_is_found() -> None:
+def test_where_the_noise_hides_what_is_sought_it_is_said_how_much_less_is_found():
     told = said(64, 0.03)
     assert told.startswith("comparing nodes finds no slow one: hgx-h100-8 in all_reduce (below 1")
 
@@ -52,11 +51,11 @@ def test_where_the_noise_hides_what_is_sought_it_is_said_how_much_less_is_found(
         (4, 0.005, "°C", ""),  # heat is not compared
     ],
 )
-def test_it_is_said_only_where_it_is_so(nodes: int, noise: float, unit: str, words: str) -> None:
+def test_it_is_said_only_where_it_is_so(nodes, noise, unit, words):
     assert said(nodes, noise, unit=unit) == words
 
 
-def test_where_nothing_was_measured_or_the_platform_is_unknown_nothing_is_said() -> None:
+def test_where_nothing_was_measured_or_the_platform_is_unknown_nothing_is_said():
     for platform, metrics in (("", [metric(480)]), ("hgx-h100-8", list[Metric]())):
         measured = {"gpu001": (platform, metrics)}
         assert said_of(measured) == ""
@@ -70,12 +69,12 @@ SITE = SiteDemands()
 MISSING, DAMAGED = Unknown(Why.MISSING, "no such file"), Unknown(Why.FAILED, "it has no hash")
 
 
-def told(*found: Known[str]) -> list[str]:
+def told(*found):
     summaries = {name: NodeSummary("", {}, {}, "", demands=each) for name, each in zip(NODES, found, strict=False)}
     return [re.sub(r": write .*", "", line) for line in stale_demands(NODES, summaries, SITE)]
 
 
-def test_who_is_stale_is_named() -> None:
+def test_who_is_stale_is_named():
     right = [SITE.of(node).sha256 for node in NODES.values()]
     file = "/etc/nodegate/demands.yaml of"
     assert told(*right) == []
@@ -88,7 +87,7 @@ def test_who_is_stale_is_named() -> None:
 
 
 @pytest.mark.parametrize("options", [[], ["--policy", "strict-h100"]], ids=["as written", "by another policy"])
-def test_the_nightly_says_so_at_its_end(tmp_path: Path, options: list[str]) -> None:
+def test_the_nightly_says_so_at_its_end(tmp_path, options):
     hosts = write_fleet(tmp_path, [Machine.hgx_h100(name) for name in ("gpu1", "gpu2")])
     for node in inventory.read([str(hosts)]).nodes:
         facts = tmp_path / "recordings" / node.name / "facts.json"

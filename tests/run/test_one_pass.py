@@ -13,7 +13,6 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.judge.waivers import Waivers
 from nodegate.node import Node
 from nodegate.probe import nvml
-from nodegate.probe.gpu import Gpus
 from nodegate.profile import Profile
 from nodegate.records.evidence import FACTS, Evidence
 from nodegate.records.finding import Finding, Limit, LimitKind, Record
@@ -30,23 +29,23 @@ CHECKS = ("gpu.count", "pcie.link_width", "drift.same_as_fleet", "fabric.one_dom
 
 
 class _Folder:
-    def __init__(self, documents: Documents) -> None:
+    def __init__(self, documents):
         self._documents, self.read = documents, []  # type: ignore[var-annotated]
 
-    def read_evidence(self, node: str, measurement: str = FACTS) -> Evidence | None:
+    def read_evidence(self, node, measurement=FACTS):
         self.read.append((node, measurement))
         document = self._documents.get((node, measurement))
         return Evidence(node, measurement, 0.0, 0.0, document=document) if document else None  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
-def documents() -> Documents:
+def documents():
     machines = [Machine.hgx_h100(f"gpu{number:03}", number) for number in range(1, NODES + 1)]
     machines[2].set_link(machines[2].gpu_address(5), width=2)
     return {(node, name): each for node, found in recordings(machines).items() for name, each in found.items()}
 
 
-def judged(documents: Documents) -> tuple[_Folder, list[Record]]:
+def judged(documents):
     nodes = {node: Node(node) for node, name in documents if name == FACTS}
     run = Judging(nodes, Profile.DELIVERY, Baselines.read(), Waivers())
     folder = _Folder(documents)
@@ -60,7 +59,7 @@ def judged(documents: Documents) -> tuple[_Folder, list[Record]]:
     return folder, [run.record(check, node) for check in checks for node in nodes]
 
 
-def test_what_is_kept_judges_as_what_was_read(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_judges_as_what_was_read(documents, monkeypatch):
     _, whole = judged(documents)
     monkeypatch.setattr(contexts_module, "MOST_AT_HAND", 1)
     _, packed = judged(documents)
@@ -68,12 +67,12 @@ def test_what_is_kept_judges_as_what_was_read(documents: Documents, monkeypatch:
     assert {record.verdict.value for record in whole} >= {"pass", "fail"}
 
 
-def test_each_node_is_parsed_once(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_node_is_parsed_once(documents, monkeypatch):
     monkeypatch.setattr(contexts_module, "MOST_AT_HAND", 1)
     parsed: list[object] = []
     parse = nvml.parse
 
-    def counted(data: object) -> Gpus:
+    def counted(data):
         parsed.append(data)
         return parse(data)
 
@@ -86,13 +85,13 @@ def test_each_node_is_parsed_once(documents: Documents, monkeypatch: pytest.Monk
 # Records whose findings are packed read as the records that came in
 
 
-def rate(gpu: int, observed: float) -> Finding:
+def rate(gpu, observed):
     limit = Limit(2800.0, "GB/s", "at least", "baseline", LimitKind.BASELINE)
     part = Part(Kind.GPU, name=f"GPU {gpu}", serial=f"16500000{gpu:05}")
     return Finding(part, Verdict.PASS, quantity="memory read", observed=observed, unit="GB/s", limit=limit)
 
 
-def record(number: int, verdict: Verdict = Verdict.PASS, findings: int = 8) -> Record:
+def record(number, verdict=Verdict.PASS, findings=8):
     found = tuple(replace(rate(gpu, 2900.0 + number + gpu / 7), verdict=verdict) for gpu in range(findings))
     return Record(f"n{number // 50}", f"copies.rate{number % 50}", verdict, found)
 
@@ -104,7 +103,7 @@ RECORDS = [
 
 
 @pytest.mark.parametrize("batch", [1, 7, 250, 10_000])
-def test_they_read_as_they_came(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+def test_they_read_as_they_came(monkeypatch, batch):
     monkeypatch.setattr(packed_findings, "BATCH", batch)
     kept = PackedRecords()
     for each in RECORDS:
@@ -116,7 +115,7 @@ def test_they_read_as_they_came(monkeypatch: pytest.MonkeyPatch, batch: int) -> 
     assert {each for each in kept if each.findings} == {each for each in RECORDS if each.findings}
 
 
-def test_a_finding_is_had_by_its_place() -> None:
+def test_a_finding_is_had_by_its_place():
     kept = PackedRecords()
     for number in range(100):
         kept.append(record(number))
@@ -127,8 +126,8 @@ def test_a_finding_is_had_by_its_place() -> None:
     assert first != record(1)
 
 
-def test_packed_they_take_a_fifth_of_the_memory() -> None:
-    def taken(records: list[Record] | PackedRecords) -> int:
+def test_packed_they_take_a_fifth_of_the_memory():
+    def taken(records):
         tracemalloc.start()
         for number in range(400):
             records.append(record(number))

@@ -6,13 +6,12 @@ import shutil
 import subprocess
 import sys
 import tracemalloc
-from pathlib import Path
 
 import pytest
 from fleet.faults import narrow_gpu
 from fleet.machine import Machine
 from support import warm
-from support.recorded import PytestOutcome, copied_run, run_pytest, write_fleet
+from support.recorded import copied_run, run_pytest, write_fleet
 
 from nodegate.errors import CannotMeasure
 from nodegate.files.gz import Damaged, compress, expand, packed_path
@@ -31,14 +30,14 @@ CHECKS = ["-q", "--tb=no", "--passive", "-k", "link_width or kernel_log"]
 HEALTHY, NARROW = "gpu1", "gpu2"
 
 
-def run_over(where: Path, *arguments: str) -> PytestOutcome:
+def run_over(where, *arguments):
     """A run where three nodes are a large one."""
     (where / "large.py").write_text(LARGE)
     return run_pytest(where, ["-p", "large", *arguments, *CHECKS], timeout_s=300, PYTHONPATH=str(where))
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ended(tmp_path_factory):
     where = tmp_path_factory.mktemp("ended")
     machines = [Machine.hgx_h100(f"gpu{number}", number) for number in (1, 2, 3)]
     narrow_gpu(machines[1])
@@ -50,27 +49,27 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(ended: Path, tmp_path: Path) -> Path:
+def run(ended, tmp_path):
     return copied_run(ended, tmp_path)
 
 
-def nodegate(where: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def nodegate(where, *arguments):
     command = [sys.executable, "-m", "nodegate.cli", *arguments]
     return warm.run(command, cwd=where, capture_output=True, text=True, check=False, timeout=120)
 
 
-def facts(run: Path, node: str) -> Path:
+def facts(run, node):
     return run / "evidence" / node / "facts.json"
 
 
-def verdicts(run: Path) -> dict[tuple[str, str], str]:
+def verdicts(run):
     return {(each.node, each.check): each.verdict.value for each in read(run)}
 
 
 # ---- what is compressed ----------------------------------------------------------------------------------------------
 
 
-def test_evidence_of_nodes_without_a_finding_is_compressed_and_whole(run: Path) -> None:
+def test_evidence_of_nodes_without_a_finding_is_compressed_and_whole(run):
     assert {file.name for file in (run / "evidence").glob("gpu[13]/*")} == {"facts.json.gz"}
     assert {file.name for file in (run / "evidence" / NARROW).iterdir()} == {"facts.json"}
     kept = json.loads(gzip.decompress(packed_path(facts(run, HEALTHY)).read_bytes()))
@@ -79,7 +78,7 @@ def test_evidence_of_nodes_without_a_finding_is_compressed_and_whole(run: Path) 
     assert packed_path(facts(run, HEALTHY)).stat().st_size < len(json.dumps(kept)) / 5
 
 
-def test_the_manifest_is_of_what_lies_there(run: Path) -> None:
+def test_the_manifest_is_of_what_lies_there(run):
     command = ["sha256sum", "--strict", "--check", MANIFEST]
     done = subprocess.run(command, cwd=run, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -88,13 +87,13 @@ def test_the_manifest_is_of_what_lies_there(run: Path) -> None:
     assert "not as it was written" not in (run / "report.html").read_text()
 
 
-def test_a_small_run_keeps_plain_files(ended: Path, tmp_path: Path) -> None:
+def test_a_small_run_keeps_plain_files(ended, tmp_path):
     outcome = run_over(ended, "--inventory", "hosts.yaml", "--nodes", "gpu[1-2]", "--run-dir", str(tmp_path / "two"))
     assert outcome.exit_code == 1, outcome.stdout
     assert {file.name for file in (tmp_path / "two/evidence").glob("*/*")} == {"facts.json"}
 
 
-def test_the_page_leads_to_the_files_that_there_are(run: Path) -> None:
+def test_the_page_leads_to_the_files_that_there_are(run):
     """A result names a file in the folder of its node, which the page adds."""
     page = (run / "report.html").read_text().partition('<script type="application/json" id="data">')[2]
     data = json.loads(page.partition("</script>")[0])
@@ -110,7 +109,7 @@ def test_the_page_leads_to_the_files_that_there_are(run: Path) -> None:
 
 
 @pytest.mark.parametrize("extra", [(), ("-n", "2")], ids=["one process", "workers"])
-def test_it_is_judged_again_to_the_same_results(run: Path, extra: tuple[str, ...]) -> None:
+def test_it_is_judged_again_to_the_same_results(run, extra):
     outcome = run_over(run.parent, "--replay", "run", "--run-dir", "again", *extra)
     assert outcome.exit_code == 1, outcome.stdout + outcome.stderr
     assert "evidence that" not in outcome.stdout
@@ -118,7 +117,7 @@ def test_it_is_judged_again_to_the_same_results(run: Path, extra: tuple[str, ...
     assert packed_path(facts(run.parent / "again", HEALTHY)).exists()
 
 
-def test_the_commands_read_it(run: Path) -> None:
+def test_the_commands_read_it(run):
     shown = nodegate(run.parent, "show", NARROW, "--run", "run")
     assert shown.returncode == 0, shown.stderr
     assert "pcie.link_width" in shown.stdout
@@ -129,7 +128,7 @@ def test_the_commands_read_it(run: Path) -> None:
     assert "facts.json.gz: has no kernel log" in triage.stdout + triage.stderr
 
 
-def test_what_is_measured_again_takes_its_place(run: Path) -> None:
+def test_what_is_measured_again_takes_its_place(run):
     packed_path(facts(run, HEALTHY)).write_bytes(compress(b"{}"))
     outcome = run_over(run.parent, "--resume", "run")
     assert f"has changed since it was written: evidence/{HEALTHY}/facts.json.gz; measured again" in outcome.stdout
@@ -143,7 +142,7 @@ def test_what_is_measured_again_takes_its_place(run: Path) -> None:
     assert list((run / "evidence/gpu3").iterdir()) == []
 
 
-def test_it_can_be_copied_away_as_recordings(run: Path, tmp_path: Path) -> None:
+def test_it_can_be_copied_away_as_recordings(run, tmp_path):
     shutil.copytree(run / "evidence", tmp_path / "copied")
     node = Node(HEALTHY, Connection(transport="replay", recordings=str(tmp_path / "copied")))
     found = recorded(node, "facts")
@@ -154,7 +153,7 @@ def test_it_can_be_copied_away_as_recordings(run: Path, tmp_path: Path) -> None:
 # ---- damaged and hostile ---------------------------------------------------------------------------------------------
 
 
-def test_what_was_changed_is_an_error_of_its_node(run: Path) -> None:
+def test_what_was_changed_is_an_error_of_its_node(run):
     changed = gzip.decompress(packed_path(facts(run, HEALTHY)).read_bytes()).replace(b'"index":3', b'"index":4', 1)
     packed_path(facts(run, HEALTHY)).write_bytes(compress(changed))
     whole = packed_path(facts(run, "gpu3"))
@@ -179,7 +178,7 @@ def test_what_was_changed_is_an_error_of_its_node(run: Path) -> None:
         (compress(b" " * (MAX_FACTS_BYTES + 1)), "is larger than 4 MiB"),
     ],
 )
-def test_a_damaged_file_is_an_error_with_its_name(tmp_path: Path, packed: bytes, message: str) -> None:
+def test_a_damaged_file_is_an_error_with_its_name(tmp_path, packed, message):
     folder = RunFolder.create(tmp_path / "run", profile="delivery", started_epoch_s=0.0)
     file = packed_path(folder.evidence_file("gpu1"))
     file.parent.mkdir()
@@ -193,7 +192,7 @@ def test_a_damaged_file_is_an_error_with_its_name(tmp_path: Path, packed: bytes,
     assert copied.error is not None
 
 
-def test_a_small_file_that_becomes_huge_takes_no_memory(tmp_path: Path) -> None:
+def test_a_small_file_that_becomes_huge_takes_no_memory(tmp_path):
     bomb = compress(bytes(1 << 30))
     assert len(bomb) < MAX_FACTS_BYTES
     tracemalloc.start()
@@ -204,7 +203,7 @@ def test_a_small_file_that_becomes_huge_takes_no_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-def test_what_is_just_small_enough_comes_back() -> None:
+def test_what_is_just_small_enough_comes_back():
     for size in (0, 1, 70_000):
         assert expand(compress(bytes(size)), size) == bytes(size)
     with pytest.raises(Damaged):
@@ -214,7 +213,7 @@ def test_what_is_just_small_enough_comes_back() -> None:
 # ---- a run that ended while it compressed ----------------------------------------------------------------------------
 
 
-def test_both_forms_after_a_crash_are_right(run: Path) -> None:
+def test_both_forms_after_a_crash_are_right(run):
     """Killed between the two: the manifest lists both, the plain file is there or not."""
     folder = RunFolder.existing(run)
     packed = packed_path(facts(run, HEALTHY)).read_bytes()
@@ -237,7 +236,7 @@ def test_both_forms_after_a_crash_are_right(run: Path) -> None:
     assert lost.error is not None
 
 
-def test_a_full_disk_leaves_the_plain_files(ended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_plain_files(ended, tmp_path, monkeypatch):
     run = tmp_path / "run"
     shutil.copytree(ended / "run", run)
     folder = RunFolder.existing(run)
@@ -246,7 +245,7 @@ def test_a_full_disk_leaves_the_plain_files(ended: Path, tmp_path: Path, monkeyp
     facts(run, HEALTHY).write_bytes(text)
     folder.manifest.add({f"evidence/{HEALTHY}/facts.json": text})
 
-    def full(path: Path, raw: bytes) -> None:
+    def full(path, raw):
         raise OSError(28, "No space left on device", str(path), len(raw))
 
     monkeypatch.setattr(packing, "write_whole", full)

@@ -1,7 +1,6 @@
 """A run takes the site file that is named, nodegate_site, or the one beside its inventory, and keeps what it says."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,17 +36,17 @@ KEPT = {
 }
 
 
-def agreed(settings: Settings, nodes: Sequence[Node] = ()) -> tuple[Settings, Contract]:
+def agreed(settings, nodes=()):
     return of_run(settings, site_of(settings, nodes), None)
 
 
-def write(folder: Path, text: str = WHOLE, name: str = "site.yaml") -> Path:
+def write(folder, text=WHOLE, name="site.yaml"):
     file = folder / name
     file.write_text(text, encoding="utf-8")
     return file
 
 
-def test_the_file_is_named_or_beside_the_inventory(tmp_path: Path) -> None:
+def test_the_file_is_named_or_beside_the_inventory(tmp_path):
     hosts = write(tmp_path, "all: {hosts: {gpu1: }}\n", "hosts.yaml")
     file = write(tmp_path)
     named = Node("gpu1", expected={"site": "site.yaml"}, origins={"site": f"{hosts}:1"})
@@ -60,7 +59,7 @@ def test_the_file_is_named_or_beside_the_inventory(tmp_path: Path) -> None:
     assert agreed(Settings(inventory=("gpu1,",))) == (Settings(inventory=("gpu1,",), lang="en"), Contract())
 
 
-def test_what_contradicts_is_refused_with_both_places(tmp_path: Path) -> None:
+def test_what_contradicts_is_refused_with_both_places(tmp_path):
     file = write(tmp_path)
     assert agreed(Settings(site=file))[0].policy == "strict-h100"
     assert agreed(Settings(site=file, policy="strict-h100"))[0].policy == "strict-h100"
@@ -73,7 +72,7 @@ def test_what_contradicts_is_refused_with_both_places(tmp_path: Path) -> None:
         agreed(Settings(), nodes)
 
 
-def test_the_language_is_the_options_the_files_or_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_language_is_the_options_the_files_or_english(tmp_path, monkeypatch):
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
     for text, option, said in (
         ("languages: [zh, en]", "", ("zh", ("zh", "en"))),
@@ -102,13 +101,13 @@ def test_the_language_is_the_options_the_files_or_english(tmp_path: Path, monkey
         ("site: {name: ''}", "some text of at most"),
     ],
 )
-def test_a_wrong_file_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_file_is_refused_with_its_line(tmp_path, text, said):
     with pytest.raises(UsageError, match=r"site.yaml:\d+: ") as found:
         read(write(tmp_path, text))
     assert found.match(said)
 
 
-def test_a_run_keeps_it_and_judges_again_with_it(tmp_path: Path) -> None:
+def test_a_run_keeps_it_and_judges_again_with_it(tmp_path):
     file = write(tmp_path, WHOLE.replace("policy: strict-h100\n", "languages: [zh, en]\n"))
     given = [str(ROOT / "checks"), "-p", "no:cacheprovider", "--record", "h.sqlite", "--passive", "--run-dir"]
     demo = ["--inventory", str(ROOT / "inventory" / "demo.yaml"), "--nodes", "hgx01"]
@@ -127,9 +126,7 @@ def test_a_run_keeps_it_and_judges_again_with_it(tmp_path: Path) -> None:
         assert ('<html lang="zh-CN">' in page, '<html lang="en">' in other) == (True, True)
 
 
-def test_accept_is_the_delivery(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_accept_is_the_delivery(capsys, monkeypatch, tmp_path):
     said: list[list[str]] = []
     monkeypatch.setattr(accept.test, "run", lambda words: said.append(list(words)) or 7)
     monkeypatch.chdir(tmp_path)
@@ -152,14 +149,14 @@ RECORDED = [Node("gpu01", Connection(transport="replay"))]
 STRICT = policy_file.read("strict-h100").limits
 
 
-def test_without_burn_the_contract_says_how_long_and_the_end_is_told() -> None:
+def test_without_burn_the_contract_says_how_long_and_the_end_is_told():
     settings, (note,) = as_agreed(Settings(), STRICT, LIVE)
     assert settings.burn == "24h"
     assert note.startswith("--burn 24h, as the policy asks: a burn that starts now ends at 20")
 
 
 @pytest.mark.parametrize("burn", ["10m", "23h", "86399s"])
-def test_a_shorter_burn_is_refused_with_both_times(burn: str) -> None:
+def test_a_shorter_burn_is_refused_with_both_times(burn):
     with pytest.raises(
         UsageError, match=rf"--burn {burn}: the policy asks for 24 h \(contract.burn_h\) - write --burn 24h"
     ):
@@ -179,10 +176,10 @@ def test_a_shorter_burn_is_refused_with_both_times(burn: str) -> None:
     ],
     ids=["as long", "longer", "recorded", "replay", "resume", "passive", "another profile"],
 )
-def test_nothing_is_refused_where_enough_is_burnt_or_nothing_is(change: dict[str, object], nodes: list[Node]) -> None:
+def test_nothing_is_refused_where_enough_is_burnt_or_nothing_is(change, nodes):
     settings = replace(Settings(), **change)  # type: ignore[arg-type]
     assert as_agreed(settings, STRICT, nodes) == (settings, ())
 
 
-def test_a_policy_that_asks_for_no_time_changes_nothing() -> None:
+def test_a_policy_that_asks_for_no_time_changes_nothing():
     assert as_agreed(Settings(), policy_file.read(DEFAULT).limits, LIVE) == (Settings(), ())

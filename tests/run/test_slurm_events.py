@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from support.recorded import run_pytest
@@ -57,8 +56,8 @@ Programs = Callable[..., None]
 
 
 @pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
-    def make(**printed: tuple[int, str]) -> None:
+def programs(tmp_path, monkeypatch):
+    def make(**printed):
         monkeypatch.setenv("PATH", str(tmp_path))
         for name, (code, text) in printed.items():
             program, said = tmp_path / name, tmp_path / f"{name}.out"
@@ -71,7 +70,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
     return make
 
 
-def summary(**more: object) -> NodeSummary:
+def summary(**more):
     return NodeSummary("", {}, {}, "", placed=placed(chassis="C1"), **more)  # type: ignore[arg-type]
 
 
@@ -90,9 +89,7 @@ def summary(**more: object) -> NodeSummary:
         ({}, [], ""),
     ],
 )
-def test_slurmdbd_has_all_and_the_controller_what_is_out_now(
-    programs: Programs, printed: dict[str, tuple[int, str]], found: list[Event], why: str
-) -> None:
+def test_slurmdbd_has_all_and_the_controller_what_is_out_now(programs, printed, found, why):
     programs(**printed)
     by_node, said = slurm_events.events(NODES, {"gpu01.site": summary(), "gpu02": None})
     assert by_node == ({"gpu01.site": found} if found else {})
@@ -110,9 +107,7 @@ def test_slurmdbd_has_all_and_the_controller_what_is_out_now(
         (Node("gpu01", Connection(transport="replay"), expected={"hold": "slurm"}), None, False),
     ],
 )
-def test_only_nodes_of_slurm_are_asked_for(
-    programs: Programs, tmp_path: Path, node: Node, of_it: NodeSummary | None, is_asked: bool
-) -> None:
+def test_only_nodes_of_slurm_are_asked_for(programs, tmp_path, node, of_it, is_asked):
     programs(sacctmgr=(0, SACCTMGR))
     by_node, _ = slurm_events.events({node.name: node}, {node.name: of_it})
     assert bool(by_node) == is_asked == (tmp_path / "asked").exists()
@@ -124,11 +119,11 @@ def test_only_nodes_of_slurm_are_asked_for(
 @pytest.mark.parametrize(
     "line", ["", "gpu01|soon|Unknown|DRAIN|x", "gpu01|2026-11-28T01:17:43|Unknown|IDLE|x", "|" * 9]
 )
-def test_a_line_that_says_nothing_of_the_kind_is_left_out(line: str) -> None:
+def test_a_line_that_says_nothing_of_the_kind_is_left_out(line):
     assert list(slurm_events.parse(line)) == []
 
 
-def test_the_record_has_each_once_also_of_an_unreached_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_record_has_each_once_also_of_an_unreached_node(tmp_path, capsys):
     record = FleetRecord(tmp_path / "fleet.sqlite")
     unreached = Event(AT + 8, NEWEST.kind, NEWEST.node, "node gpu01.site", NEWEST.source, NEWEST.text)
     for run, of_slurm in enumerate(([unreached], ALL, ALL)):
@@ -147,9 +142,7 @@ def test_the_record_has_each_once_also_of_an_unreached_node(tmp_path: Path, caps
         assert base.execute(asked).fetchall() == kept
 
 
-def test_a_run_keeps_them_and_says_what_the_hooks_spool_does_not_have(
-    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_keeps_them_and_says_what_the_hooks_spool_does_not_have(programs, tmp_path, monkeypatch, capsys):
     usual = os.environ["PATH"]
     programs(sacctmgr=(0, SACCTMGR))
     monkeypatch.setenv("PATH", f"{tmp_path}:{usual}")

@@ -3,13 +3,12 @@
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pytest
 
-from nodegate.measure.durations import OF_PROFILE, Durations
+from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.groups.settings import launch_settings
 from nodegate.measure.registry import MEASURED, wanted
 from nodegate.node import Node
@@ -22,7 +21,7 @@ from nodegate.scheduler.slurm import SlurmHold, reservation_name
 HELD = {"hold": "slurm"}
 
 
-def test_an_owner_has_ended_when_its_process_is_gone() -> None:
+def test_an_owner_has_ended_when_its_process_is_gone():
     host, _, started = owner().split(" ")
     with subprocess.Popen(["sleep", "60"]) as other:
         theirs = f"{host} {other.pid} {started}"  # the same number, begun at another time
@@ -34,18 +33,18 @@ def test_an_owner_has_ended_when_its_process_is_gone() -> None:
 
 
 @pytest.mark.parametrize("written", ["", "gpu", "a b c", "host 1", "host -1 5", "a comment of another program"])
-def test_what_is_no_owner_is_left_alone(written: str) -> None:
+def test_what_is_no_owner_is_left_alone(written):
     assert not has_ended(written)
 
 
-def test_without_slurm_nothing_is_held_and_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_slurm_nothing_is_held_and_the_reason_is_said(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     holder = SlurmHold({"gpu01.site": "gpu01"})
     assert holder.hold(["gpu01.site"], time.time() + 60) == Held((), {"gpu01.site": "sinfo is not installed here"})
     assert (holder.left_behind(), holder.give_back()) == ((), "")  # nothing was asked for, so nothing is held
 
 
-def test_nodes_that_slurm_could_not_tell_apart_are_refused() -> None:
+def test_nodes_that_slurm_could_not_tell_apart_are_refused():
     nodes = [Node(name, expected=HELD) for name in ("10.0.0.1", "10.0.0.2", "gpu1.a", "gpu1.b")]
     (holder,) = holders(nodes)
     found = holder.hold([node.name for node in nodes], time.time() + 60.0)
@@ -53,9 +52,7 @@ def test_nodes_that_slurm_could_not_tell_apart_are_refused() -> None:
     assert all("set nodegate_slurm_name" in why for why in found.refused.values())
 
 
-def test_what_was_asked_for_without_an_answer_may_be_held_and_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_asked_for_without_an_answer_may_be_held_and_is_told(tmp_path, monkeypatch):
     sinfo = tmp_path / "sinfo"
     sinfo.write_text("#!/bin/sh\necho 'gpu01|gpu*|up|idle'\n")
     sinfo.chmod(0o755)
@@ -65,7 +62,7 @@ def test_what_was_asked_for_without_an_answer_may_be_held_and_is_told(
     assert (holder.left_behind(), holder.give_back()) == ((), "squeue is not installed here")
 
 
-def test_nodes_are_held_together_by_reservation_and_only_where_it_is_asked_for() -> None:
+def test_nodes_are_held_together_by_reservation_and_only_where_it_is_asked_for():
     nodes = [
         Node("a.site", expected=HELD),
         Node("b", expected=HELD | {"slurm_name": "node-b", "srun": {"partition": "gpu"}}),
@@ -78,7 +75,7 @@ def test_nodes_are_held_together_by_reservation_and_only_where_it_is_asked_for()
     assert other.names == {"c": "c"}
 
 
-def test_launches_on_held_nodes_are_of_mpirun_or_inside_the_reservation() -> None:
+def test_launches_on_held_nodes_are_of_mpirun_or_inside_the_reservation():
     assert launch_settings(Node("a", expected=HELD)).launcher == "mpirun"
     inside = launch_settings(Node("a", expected=HELD | {"launcher": "srun", "slurm_reservation": "accept"}))
     assert inside.srun == {"reservation": reservation_name("accept")}
@@ -96,31 +93,31 @@ class Scheduler:
     left: tuple[str, ...] = ()
     asks: Callable[[], None] = lambda: None
 
-    def hold(self, nodes: Sequence[str], until: float, *, ended: Callable[[], bool]) -> Held:
+    def hold(self, nodes, until, *, ended):
         self.until = until
         self.asks()
         self.holds = [each for each in nodes if each != self.refuses and not ended()]
         return Held(tuple(self.holds), {self.refuses: "its state in Slurm is mixed"} if self.refuses in nodes else {})
 
-    def lost(self) -> tuple[str, ...]:
+    def lost(self):
         return tuple({"a", "b"} - set(self.holds))
 
-    def give_back(self) -> str:
+    def give_back(self):
         self.fails -= 1
         if self.fails >= 0:
             return "scancel did not answer within 30 s"
         self.holds = []
         return ""
 
-    def left_behind(self) -> tuple[str, ...]:
+    def left_behind(self):
         return self.left
 
 
-def holding(scheduler: Scheduler, durations: Durations = OF_PROFILE[Profile.NIGHTLY]) -> Holding:
+def holding(scheduler, durations=OF_PROFILE[Profile.NIGHTLY]):
     return Holding(Plan([], durations, measurements=wanted(MEASURED), holders=[scheduler]))
 
 
-def test_a_run_says_what_it_could_not_hold_and_what_was_left() -> None:
+def test_a_run_says_what_it_could_not_hold_and_what_was_left():
     ours = holding(Scheduler(refuses="b", left=("12",)))
     refused = {name: said.reason for name, said in ours.begin(["a", "b", "c"]).items()}
     assert refused == {"b": "the node cannot be held: its state in Slurm is mixed"}
@@ -128,9 +125,7 @@ def test_a_run_says_what_it_could_not_hold_and_what_was_left() -> None:
 
 
 @pytest.mark.parametrize(("fails", "notes"), [(0, 0), (2, 0), (3, 1)])
-def test_what_is_not_given_back_is_tried_again_and_then_told(
-    monkeypatch: pytest.MonkeyPatch, fails: int, notes: int
-) -> None:
+def test_what_is_not_given_back_is_tried_again_and_then_told(monkeypatch, fails, notes):
     monkeypatch.setattr("nodegate.run.holding.PAUSES_S", (0.0, 0.0, 0.0))
     scheduler = Scheduler(fails=fails)
     ours = holding(scheduler)
@@ -142,10 +137,10 @@ def test_what_is_not_given_back_is_tried_again_and_then_told(
     assert (ours.notes, scheduler.holds) == ((), [])
 
 
-def test_a_run_that_is_ended_while_nodes_are_held_gives_back_what_comes_meanwhile() -> None:
+def test_a_run_that_is_ended_while_nodes_are_held_gives_back_what_comes_meanwhile():
     asked, goes_on = threading.Event(), threading.Event()
 
-    def asks() -> None:
+    def asks():
         asked.set()
         goes_on.wait(10)
 
@@ -164,7 +159,7 @@ def test_a_run_that_is_ended_while_nodes_are_held_gives_back_what_comes_meanwhil
 
 
 @pytest.mark.parametrize("hours", [0.0, 1.0, 24.0])
-def test_a_hold_is_as_long_as_the_load_with_some_to_spare(hours: float) -> None:
+def test_a_hold_is_as_long_as_the_load_with_some_to_spare(hours):
     """Later looks burn for a short time: a partition's limit has room for the burn and half as much again."""
     scheduler, durations = Scheduler(), OF_PROFILE[Profile.DELIVERY]
     holding(scheduler, replace(durations, burn_s=hours * 3600 or durations.burn_s)).begin(["a"])
@@ -172,5 +167,5 @@ def test_a_hold_is_as_long_as_the_load_with_some_to_spare(hours: float) -> None:
     assert 1.5 * hours < needed_h < 1.5 * hours + 4.5
 
 
-def test_a_run_without_load_holds_nothing() -> None:
+def test_a_run_without_load_holds_nothing():
     assert Holding(Plan([], OF_PROFILE[Profile.NIGHTLY], holders=[Scheduler()])).begin(["b"]) == {}

@@ -1,7 +1,5 @@
 """nodegate_expect: what is refused, with the line and the near word, and that a run keeps it."""
 
-from pathlib import Path
-
 import pytest
 from fleet.machine import Machine
 from support.recorded import run_pytest, write_fleet
@@ -47,7 +45,7 @@ from nodegate.subjects.order import check_orders
         ("{driver", "nodegate_expect must map items to values", "for example"),
     ],
 )
-def test_what_could_not_be_demanded_is_refused_with_its_line(order: object, message: str, hint: str) -> None:
+def test_what_could_not_be_demanded_is_refused_with_its_line(order, message, hint):
     node = Node(
         "gpu01", expected={"expect": order}, origin="hosts.yaml:3", origins={"expect": "group_vars/h100.yaml:2"}
     )
@@ -61,11 +59,11 @@ def test_what_could_not_be_demanded_is_refused_with_its_line(order: object, mess
 @pytest.mark.parametrize(
     "value", [">= 5.15, < 6", ">= 5.15, <= 5.15.0", "> 5.15", "< 6", "5.15.0-*", "5.15.0-105-generic"]
 )
-def test_a_range_that_can_hold_is_taken(value: str) -> None:
+def test_a_range_that_can_hold_is_taken(value):
     check_orders([Node("gpu01", expected={"expect": {"kernel": value}})])
 
 
-def a_fleet_with_one_firmware_everywhere(firmware: str) -> list[Machine]:
+def a_fleet_with_one_firmware_everywhere(firmware):
     machines = [Machine.hgx_h100(f"gpu{number:04}", number) for number in range(1, 5)]
     for machine in machines:
         for device in machine.sections["infiniband"].values():
@@ -74,7 +72,7 @@ def a_fleet_with_one_firmware_everywhere(firmware: str) -> list[Machine]:
     return machines
 
 
-def test_a_fleet_with_one_firmware_too_old_everywhere_is_rejected_by_what_a_signed_run_had(tmp_path: Path) -> None:
+def test_a_fleet_with_one_firmware_too_old_everywhere_is_rejected_by_what_a_signed_run_had(tmp_path):
     good, old = tmp_path / "good", tmp_path / "old"
     good.mkdir(), old.mkdir()
     signed = write_fleet(good, a_fleet_with_one_firmware_everywhere("28.41.1000"))

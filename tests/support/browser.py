@@ -80,7 +80,7 @@ def profile_folder():
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def accessibility(path: Path, width: int, *, dark: bool) -> list[str]:
+def accessibility(path, width, *, dark):
     """What axe-core finds wrong on the page: "rule: selector". The copy that it looks at lets its script run."""
     axe = Path(axe_core_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
     page = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text(encoding="utf-8"))

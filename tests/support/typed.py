@@ -12,13 +12,13 @@ from support.pages import GUIDE
 class Typed:
     """The blocks of shell commands of a page, typed one after the other in a folder."""
 
-    def __init__(self, page: str, folder: Path, **environ: str) -> None:
+    def __init__(self, page, folder, **environ):
         text = (GUIDE / page).read_text("utf-8")
         self.left: list[str] = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         self._folder, self._environ = folder, {**os.environ, "PATH": path, "COLUMNS": "120", **environ}
 
-    def next(self) -> tuple[int, str]:
+    def next(self):
         """Type the next block; the exit code of its last command, and what is printed."""
         words = ["bash", "-c", self.left.pop(0)]
         done = subprocess.run(

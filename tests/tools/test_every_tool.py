@@ -11,12 +11,12 @@ ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "src" / "nodegate" / "tools"
 
 
-def parsers(file: Path) -> list[str]:
+def parsers(file):
     functions = (each.name for each in ast.parse(file.read_text("utf-8")).body if isinstance(each, ast.FunctionDef))
     return [name for name in functions if name.startswith("parse")]
 
 
-def using(tool: str, text: str) -> bool:
+def using(tool, text):
     names = {
         f"{node.module}.{name.name}"
         for node in ast.walk(ast.parse(text))
@@ -30,7 +30,7 @@ NAMES = sorted(file.stem for file in TOOLS.glob("*.py") if parsers(file))
 
 
 @pytest.mark.parametrize("tool", NAMES)
-def test_a_parser_has_recordings_a_fuzz_target_and_something_that_uses_it(tool: str) -> None:
+def test_a_parser_has_recordings_a_fuzz_target_and_something_that_uses_it(tool):
     folder = FOLDER / tool
     assert folder.is_dir(), f"record what {tool} prints in {folder.relative_to(ROOT)}"
     assert len(list(folder.iterdir())) >= 2, f"{folder.relative_to(ROOT)}: healthy and faulty at the least"

@@ -9,7 +9,7 @@ from nodegate.tools import gpu_burn
 from nodegate.unknown import Unknown
 
 
-def recording(name: str) -> str:
+def recording(name):
     """With its carriage returns as they came."""
     return (FOLDER / "gpu_burn" / name).read_bytes().decode()
 

@@ -16,7 +16,7 @@ GIB = 1 << 30
 ROW = "1024 256 float sum -1 20.48 0.05 0.09 0 20.48 0.05 0.09 0\n"
 
 
-def read(name: str) -> nccl_tests.NcclTest:
+def read(name):
     return nccl_tests.parse(recording("nccl_tests", name))
 
 
@@ -60,7 +60,7 @@ def test_windows_line_ends_and_colours_change_nothing():
     assert nccl_tests.parse(text).rows == read("2.19-healthy.txt").rows
 
 
-def one_run(of: str, busbw: str = "0.24", wrong: int = 0) -> str:
+def one_run(of, busbw="0.24", wrong=0):
     ranks = "".join(
         f"#  Rank {rank} Group 0 Pid 70{rank} on {of} device {rank} [0000:0{rank}:00] L40S\n" for rank in (0, 1)
     )
@@ -142,7 +142,7 @@ def test_every_beginning_of_an_output_is_an_error_or_has_gaps(cut):
     assert test.gaps(ranks=8, size_bytes=8 * GIB) or test.open_ends == ()
 
 
-def real_outputs() -> list[dict[str, str]]:
+def real_outputs():
     try:
         rows = list(csv.DictReader(io.StringIO(corpus("index.csv"))))
     except pytest.skip.Exception:
@@ -150,7 +150,7 @@ def real_outputs() -> list[dict[str, str]]:
     return [row for row in rows if row["kind"] == "nccl"]
 
 
-def said_of(file: str) -> tuple[str, nccl_tests.NcclTest | None]:
+def said_of(file):
     """In one word what the output says of the run, and the output."""
     try:
         test = nccl_tests.parse(corpus(file))
@@ -163,7 +163,7 @@ def said_of(file: str) -> tuple[str, nccl_tests.NcclTest | None]:
     return ("incomplete" if test.open_ends else "healthy"), test
 
 
-def told_by(truth: str) -> str:
+def told_by(truth):
     words = {
         "NOT A RESULT": "error",
         "DID NOT RUN": "error",
@@ -197,7 +197,7 @@ def test_a_real_output_says_what_its_index_says(row):
         ("timeout", "gpu01: Test timeout (120s) all_reduce.cu:40"),
     ],
 )
-def test_each_kind_of_fault_is_seen_also_where_a_return_cuts_its_line(kind: str, said: str) -> None:
+def test_each_kind_of_fault_is_seen_also_where_a_return_cuts_its_line(kind, said):
     for written in (said, f"{said[:12]}\r{said[12:]}"):
         (fault,) = nccl_tests.parse(f"# nThread 1\n{written}\n", collective="all_reduce").faults
         assert fault.kind == kind

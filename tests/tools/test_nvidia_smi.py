@@ -8,7 +8,7 @@ from nodegate.tools.nvidia_smi import lost_handles, parse_xml
 from nodegate.unknown import Unknown, Why
 
 
-def why(reading: object) -> Why:
+def why(reading):
     assert isinstance(reading, Unknown), reading
     return reading.why
 
@@ -34,7 +34,7 @@ def test_a_lost_gpu_that_is_named_by_its_index_alone(word):
     assert isinstance(gpu.address, Unknown)
 
 
-def card(body: str):
+def card(body):
     return parse_xml(f'<nvidia_smi_log><gpu id="00000000:19:00.0">{body}</gpu></nvidia_smi_log>').devices[0]
 
 

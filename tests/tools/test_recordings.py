@@ -4,7 +4,7 @@ To accept other words read the difference, then write them with NODEGATE_WRITE_G
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ GIB = 1 << 30
 COLLECTIVE = {"2.13-healthy.txt": "all_reduce", "2.15-healthy.txt": "reduce_scatter", "2.9-alltoall.txt": "alltoall"}
 
 
-def of_nccl_tests(name: str, text: str) -> object:
+def of_nccl_tests(name, text):
     errors = FOLDER / "nccl_tests" / name.replace(".txt", ".stderr.txt")
     stderr = errors.read_text("utf-8") if errors.exists() else ""
     test = nccl_tests.parse(text, stderr, collective=COLLECTIVE.get(name, ""))
@@ -29,29 +29,29 @@ def of_nccl_tests(name: str, text: str) -> object:
     return test, {"wrong": test.wrong, "corrupt": test.corrupt, "checked": test.checked, "gaps of 8 x 1 GiB": gaps}
 
 
-def of_gpu_burn(name: str, text: str) -> object:
+def of_gpu_burn(name, text):
     run = gpu_burn.parse("", text) if name == "init-failed.txt" else gpu_burn.parse(text)
     return run, {gpu.index: gpu.rate_gflops for gpu in run.gpus}
 
 
-def of_fabric_manager(_: str, text: str) -> object:
+def of_fabric_manager(_, text):
     return [(entry, fabric_manager.switch_error(entry)) for entry in fabric_manager.parse_log(text)]
 
 
-def of_nvidia_smi(_: str, text: str) -> object:
+def of_nvidia_smi(_, text):
     gpus = parsed(nvidia_smi.parse_xml, text)
     apart = [replace(gpus, devices=()), *gpus.devices] if isinstance(gpus, Gpus) else [gpus]
     return [*apart, nvidia_smi.lost_handles(text), nvidia_smi.corrupted_inforoms(text)]
 
 
-def parsed(parse: Callable[..., object], *given: str) -> object:
+def parsed(parse, *given):
     try:
         return parse(*given)
     except CannotMeasure as why:
         return f"{why}"
 
 
-def lines(found: object, name: str = "") -> Iterator[str]:
+def lines(found, name=""):
     """A line for each field, and for each part of one that has several."""
     if is_dataclass(found) and not isinstance(found, Unknown):
         for each in fields(found):
@@ -73,12 +73,12 @@ TOOLS: Mapping[str, Callable[[str, str], object]] = {
 }
 
 
-def test_every_folder_has_its_parser() -> None:
+def test_every_folder_has_its_parser():
     assert TOOLS.keys() == {folder.name for folder in FOLDER.iterdir()}
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_what_is_read_of_each_recording(tool: str) -> None:
+def test_what_is_read_of_each_recording(tool):
     said = []
     for file in sorted((FOLDER / tool).iterdir()):
         found = parsed(TOOLS[tool], file.name, file.read_bytes().decode())
@@ -91,6 +91,6 @@ def test_what_is_read_of_each_recording(tool: str) -> None:
 
 
 @pytest.mark.parametrize(("written", "said"), [("something else\n", "has no entry: something else"), ("", "is empty")])
-def test_a_log_of_the_fabric_manager_without_an_entry_is_quoted(written: str, said: str) -> None:
+def test_a_log_of_the_fabric_manager_without_an_entry_is_quoted(written, said):
     with pytest.raises(CannotMeasure, match=said):
         fabric_manager.parse_log(written)

@@ -7,15 +7,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from nodegate.errors import Unreachable, UsageError
 from nodegate.inventory import inventory
 from nodegate.node import Connection, Node
-from nodegate.transport import Options, Session, connect
+from nodegate.transport import Options, connect
 
 # As srun does it: when the client is gone, the program there is not, and its standard input does not end.
 OUTLIVES = 'echo noise of a prolog; exec 3<&0; (cat <&3; sleep 20) | setsid "$@" & wait $!; exit 9'
@@ -37,17 +35,17 @@ except Exception as said:
 
 
 @contextlib.contextmanager
-def by(*words: str, lease_s: float = 30.0) -> Iterator[Session]:
+def by(*words, lease_s=30.0):
     node = Node("there", Connection(transport="command", command=words, lease_s=lease_s))
     with contextlib.closing(connect(node, Options())) as session:
         yield session
 
 
-def running(seconds: str) -> bool:
+def running(seconds):
     return subprocess.run(["pgrep", "-fx", f"sleep {seconds}"], stdout=subprocess.DEVNULL, check=False).returncode == 0
 
 
-def becomes(seconds: str, *, there: bool, within_s: float) -> None:
+def becomes(seconds, *, there, within_s):
     end = time.monotonic() + within_s
     while running(seconds) != there:
         assert time.monotonic() < end, f"sleep {seconds}: still {not there}"
@@ -55,14 +53,14 @@ def becomes(seconds: str, *, there: bool, within_s: float) -> None:
 
 
 @contextlib.contextmanager
-def controller(seconds: str) -> Iterator[subprocess.Popen[str]]:
+def controller(seconds):
     command = [sys.executable, "-c", CONTROLLER, OUTLIVES, seconds]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         becomes(seconds, there=True, within_s=20)
         yield process
 
 
-def test_the_end_frame_counts_and_not_the_exit_code_of_the_command() -> None:
+def test_the_end_frame_counts_and_not_the_exit_code_of_the_command():
     with by("sh", "-c", 'echo noise of a prolog; "$@"; exit 9', "there") as session:
         output = session.run(["sh", "-c", "cat; exit 3"], timeout_s=10, stdin=b"\0\n\r" * 50_000)
         assert (output.stdout, output.exit_code) == (b"\0\n\r" * 50_000, 3)
@@ -71,14 +69,14 @@ def test_the_end_frame_counts_and_not_the_exit_code_of_the_command() -> None:
     assert caught.value.kind == "dropped"
 
 
-def test_what_the_lease_ends_leaves_nothing_when_everything_here_is_killed(seconds: str) -> None:
+def test_what_the_lease_ends_leaves_nothing_when_everything_here_is_killed(seconds):
     with controller(seconds) as process:
         subprocess.run(["pkill", "-9", "-s", str(process.pid)], check=False)
         subprocess.run(["pkill", "-9", "-P", str(process.pid)], check=False)
         becomes(seconds, there=False, within_s=12)
 
 
-def test_a_controller_that_was_stopped_says_so_and_starts_nothing_more(seconds: str) -> None:
+def test_a_controller_that_was_stopped_says_so_and_starts_nothing_more(seconds):
     with controller(seconds) as process:
         process.send_signal(signal.SIGSTOP)
         becomes(seconds, there=False, within_s=12)
@@ -88,11 +86,11 @@ def test_a_controller_that_was_stopped_says_so_and_starts_nothing_more(seconds: 
     assert all(line.startswith("there: the controller was silent for ") for line in said), said
 
 
-def test_a_busy_controller_keeps_its_lease() -> None:
+def test_a_busy_controller_keeps_its_lease():
     """Threads that compute without a pause, more than there are processors."""
     ended = threading.Event()
 
-    def compute() -> None:
+    def compute():
         while not ended.is_set():
             sum(number * number for number in range(20_000))
 
@@ -116,7 +114,7 @@ def test_a_busy_controller_keeps_its_lease() -> None:
         ("exit 1", "configuration", "try it by hand"),
     ],
 )
-def test_what_the_command_says_is_named(script: str, kind: str, words: str, tmp_path: Path) -> None:
+def test_what_the_command_says_is_named(script, kind, words, tmp_path):
     program = tmp_path / "srun"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
@@ -138,7 +136,7 @@ def test_what_the_command_says_is_named(script: str, kind: str, words: str, tmp_
         ("nodegate_command=x nodegate_lease=5", "not a whole number from 15"),
     ],
 )
-def test_the_inventory_says_the_command(variables: str, words: "tuple[str, ...] | str", tmp_path: Path) -> None:
+def test_the_inventory_says_the_command(variables, words, tmp_path):
     (tmp_path / "hosts.ini").write_text(f"[all]\nn1 ansible_connection=command {variables}\n")
     if isinstance(words, str):
         with pytest.raises(UsageError, match=words):

@@ -3,37 +3,34 @@
 import contextlib
 import json
 import subprocess
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
-from support.recorded import PytestOutcome, run_pytest
+from support.recorded import run_pytest
 from support.sshd import Fleet, changed, make_key, public_key
 from support.unreachable import refusal, with_known_hosts
 
-from nodegate.node import Node
 from nodegate.transport import Options, connect
 
 
-def fingerprint_of(key: Path) -> str:
+def fingerprint_of(key):
     """What ssh-keygen, and so the administrator on the console, says of a key."""
     return subprocess.run(
         ["ssh-keygen", "-lf", f"{key}.pub"], check=True, capture_output=True, text=True
     ).stdout.split()[1]
 
 
-def known_name(fleet: Fleet) -> str:
+def known_name(fleet):
     return f"[{fleet.addresses[0]}]:{fleet.port}"
 
 
-def verified(node: Node, options: Options | None = None) -> list[str]:
+def verified(node, options=None):
     with contextlib.closing(connect(node, options or Options())) as session:
         assert session.run(["true"], timeout_s=10).exit_code == 0
         return [key.how for key in session.taken_keys]
 
 
-def test_an_unknown_key_is_refused_with_its_fingerprint(fleet: Fleet, node: Node, tmp_path: Path) -> None:
+def test_an_unknown_key_is_refused_with_its_fingerprint(fleet, node, tmp_path):
     error = refusal(with_known_hosts(node, tmp_path / "none"))
     assert error.kind == "host-key-unknown"
     assert fingerprint_of(fleet.host_keys[0]) in error.reason
@@ -41,9 +38,7 @@ def test_an_unknown_key_is_refused_with_its_fingerprint(fleet: Fleet, node: Node
     assert "accept-new" in error.next_step
 
 
-def test_a_changed_key_is_refused_with_both_fingerprints_and_the_old_line(
-    fleet: Fleet, node: Node, tmp_path: Path
-) -> None:
+def test_a_changed_key_is_refused_with_both_fingerprints_and_the_old_line(fleet, node, tmp_path):
     other, file = make_key(tmp_path / "other"), tmp_path / "known_hosts"
     file.write_text(f"# a comment\n{known_name(fleet)} {public_key(other)}\n")
     for options in (Options(), Options(host_keys="accept-new")):
@@ -54,13 +49,13 @@ def test_a_changed_key_is_refused_with_both_fingerprints_and_the_old_line(
         assert f"{file}:2" in error.reason
 
 
-def test_a_key_of_another_kind_does_not_pass_as_new(fleet: Fleet, node: Node, tmp_path: Path) -> None:
+def test_a_key_of_another_kind_does_not_pass_as_new(fleet, node, tmp_path):
     other, file = make_key(tmp_path / "other", "ecdsa"), tmp_path / "known_hosts"
     file.write_text(f"{known_name(fleet)} {public_key(other)}\n")
     assert refusal(with_known_hosts(node, file), Options(host_keys="accept-new")).kind == "host-key-changed"
 
 
-def test_accept_new_writes_the_key_down_once(fleet: Fleet, node: Node, tmp_path: Path) -> None:
+def test_accept_new_writes_the_key_down_once(fleet, node, tmp_path):
     file = tmp_path / "project" / "known_hosts"
     options = Options(host_keys="accept-new", known_hosts=file)
     stranger = with_known_hosts(node, tmp_path / "none")
@@ -70,7 +65,7 @@ def test_accept_new_writes_the_key_down_once(fleet: Fleet, node: Node, tmp_path:
     assert not (tmp_path / "none").exists()
 
 
-def test_accept_new_keeps_every_key_of_a_fleet(tmp_path: Path) -> None:
+def test_accept_new_keeps_every_key_of_a_fleet(tmp_path):
     file = tmp_path / "known_hosts"
     file.write_text("# no newline at the end")
     options = Options(host_keys="accept-new", known_hosts=file)
@@ -84,9 +79,7 @@ def test_accept_new_keeps_every_key_of_a_fleet(tmp_path: Path) -> None:
     assert len(lines) == 17
 
 
-def test_off_takes_any_key_if_the_node_or_the_users_configuration_does_not_say_strict(
-    node: Node, tmp_path: Path
-) -> None:
+def test_off_takes_any_key_if_the_node_or_the_users_configuration_does_not_say_strict(node, tmp_path):
     stranger = with_known_hosts(node, tmp_path / "none")
     off = Options(host_keys="off")
     lax = changed(stranger, ssh_args=(*stranger.connection.ssh_args, "-o", "StrictHostKeyChecking=no"))
@@ -95,7 +88,7 @@ def test_off_takes_any_key_if_the_node_or_the_users_configuration_does_not_say_s
     assert refusal(changed(stranger, host_keys="strict"), off).kind == "host-key-unknown"
 
 
-def test_the_kind_of_key_that_we_know_is_asked_for(tmp_path: Path) -> None:
+def test_the_kind_of_key_that_we_know_is_asked_for(tmp_path):
     with Fleet(tmp_path, host_key_types=("ed25519", "ecdsa", "rsa")) as fleet:
         for key in fleet.host_keys:
             file = tmp_path / f"known-{key.name}"
@@ -103,7 +96,7 @@ def test_the_kind_of_key_that_we_know_is_asked_for(tmp_path: Path) -> None:
             assert verified(with_known_hosts(fleet.nodes[0], file)) == []
 
 
-def test_names_with_wildcards_and_lines_that_are_none(fleet: Fleet, node: Node, tmp_path: Path) -> None:
+def test_names_with_wildcards_and_lines_that_are_none(fleet, node, tmp_path):
     file, name, key = tmp_path / "known_hosts", known_name(fleet), public_key(fleet.host_keys[0])
     file.write_text(f"{name} {key}\n")
     subprocess.run(["ssh-keygen", "-q", "-H", "-f", file], check=True, stderr=subprocess.DEVNULL)
@@ -123,7 +116,7 @@ def test_names_with_wildcards_and_lines_that_are_none(fleet: Fleet, node: Node, 
     assert refusal(with_known_hosts(node, file)).kind == "host-key-unknown"
 
 
-def test_a_revoked_key_is_never_taken(fleet: Fleet, node: Node, tmp_path: Path) -> None:
+def test_a_revoked_key_is_never_taken(fleet, node, tmp_path):
     file = tmp_path / "known_hosts"
     line = f"{known_name(fleet)} {public_key(fleet.host_keys[0])}\n"
     file.write_text(f"{line}@revoked {line}")
@@ -133,12 +126,12 @@ def test_a_revoked_key_is_never_taken(fleet: Fleet, node: Node, tmp_path: Path) 
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def authority(tmp_path_factory):
     return make_key(tmp_path_factory.mktemp("authority") / "ca")
 
 
 @contextlib.contextmanager
-def certified(folder: Path, authority: Path, *arguments: str) -> Iterator[Fleet]:
+def certified(folder, authority, *arguments):
     """A fleet whose host key is signed for what `arguments` say (`-n names`, `-V validity`)."""
     fleet = Fleet(folder)
     fleet._options["HostCertificate"] = f"{fleet.host_keys[0]}-cert.pub"
@@ -148,7 +141,7 @@ def certified(folder: Path, authority: Path, *arguments: str) -> Iterator[Fleet]
         yield fleet
 
 
-def test_a_host_certificate_vouches_for_a_key_that_nobody_has_seen(tmp_path: Path, authority: Path) -> None:
+def test_a_host_certificate_vouches_for_a_key_that_nobody_has_seen(tmp_path, authority):
     file, signer, other = tmp_path / "known_hosts", public_key(authority), public_key(make_key(tmp_path / "other"))
     with certified(tmp_path, authority, "-n", "127.*") as fleet:
         stranger = with_known_hosts(fleet.nodes[0], file)
@@ -171,9 +164,7 @@ def test_a_host_certificate_vouches_for_a_key_that_nobody_has_seen(tmp_path: Pat
         (("-n", "127.*", "-V", "20200101:20200201"), "it is not valid at this time"),
     ],
 )
-def test_a_host_certificate_that_does_not_count(
-    tmp_path: Path, authority: Path, arguments: tuple[str, ...], doubt: str
-) -> None:
+def test_a_host_certificate_that_does_not_count(tmp_path, authority, arguments, doubt):
     file = tmp_path / "known_hosts"
     with certified(tmp_path, authority, *arguments) as fleet:
         file.write_text(f"@cert-authority * {public_key(authority)}\n")
@@ -183,7 +174,7 @@ def test_a_host_certificate_that_does_not_count(
         assert verified(with_known_hosts(fleet.nodes[0], file)) == [], "known by its plain key"
 
 
-def test_strict_on_the_command_line_is_strict(tmp_path: Path) -> None:
+def test_strict_on_the_command_line_is_strict(tmp_path):
     with Fleet(tmp_path) as fleet:
         stranger = with_known_hosts(fleet.nodes[0], tmp_path / "none")
         lax = changed(stranger, ssh_args=(*stranger.connection.ssh_args, "-o", "StrictHostKeyChecking=no"))
@@ -192,7 +183,7 @@ def test_strict_on_the_command_line_is_strict(tmp_path: Path) -> None:
                 assert refusal(each, Options(host_keys="strict")).kind == "host-key-unknown"
 
 
-def run(fleet: Fleet, folder: Path, transport: str, *arguments: str, variables: str = "") -> PytestOutcome:
+def run(fleet, folder, transport, *arguments, variables=""):
     hosts = fleet.inventory().replace(str(fleet.known_hosts), str(folder / "known"))
     (folder / "hosts.yaml").write_text(
         hosts.replace("  vars:\n", f"  vars:\n    ansible_connection: {transport}\n{variables}")
@@ -202,7 +193,7 @@ def run(fleet: Fleet, folder: Path, transport: str, *arguments: str, variables: 
 
 
 @pytest.mark.parametrize("transport", ["ssh", "ssh-binary"])
-def test_a_key_that_was_not_known_is_told(tmp_path: Path, transport: str) -> None:
+def test_a_key_that_was_not_known_is_told(tmp_path, transport):
     with Fleet(tmp_path, 2) as fleet:
         first = run(fleet, tmp_path, transport, "--host-keys", "accept-new", "--known-hosts", "known")
         said = "note: host keys on the way to 2 nodes were unknown, and accepted at first use: node[1-2]; compare them"
@@ -219,7 +210,7 @@ def test_a_key_that_was_not_known_is_told(tmp_path: Path, transport: str) -> Non
         assert json.loads((second.folder / "report.json").read_text())["run"]["notes"] == []
 
 
-def test_a_key_that_nobody_checks_is_told(tmp_path: Path) -> None:
+def test_a_key_that_nobody_checks_is_told(tmp_path):
     with Fleet(tmp_path, 1) as fleet:
         off = run(fleet, tmp_path, "ssh", variables="    nodegate_host_keys: 'off'\n")
         assert (

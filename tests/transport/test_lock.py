@@ -2,16 +2,14 @@
 
 import fcntl
 import os
-from pathlib import Path
 
 import pytest
 
 from nodegate.errors import CannotMeasure
-from nodegate.node import Node
-from nodegate.transport import Busy, NodeLock, Options, Session, connect, guarded
+from nodegate.transport import Busy, NodeLock, Options, connect, guarded
 
 
-def test_the_second_is_told_who_has_the_node(session: Session, node: Node, tmp_path: Path) -> None:
+def test_the_second_is_told_who_has_the_node(session, node, tmp_path):
     path = str(tmp_path / "node.lock")
     other = connect(node, Options())
     held = session.hold_lock(path, who="alice, delivery run 7")
@@ -27,7 +25,7 @@ def test_the_second_is_told_who_has_the_node(session: Session, node: Node, tmp_p
     other.close()
 
 
-def test_the_lock_ends_with_its_session(session: Session, node: Node, tmp_path: Path) -> None:
+def test_the_lock_ends_with_its_session(session, node, tmp_path):
     path = str(tmp_path / "node.lock")
     lock = session.hold_lock(path)
     session.close()
@@ -37,7 +35,7 @@ def test_the_lock_ends_with_its_session(session: Session, node: Node, tmp_path: 
     other.close()
 
 
-def test_the_holder_says_who_it_is(session: Session, tmp_path: Path) -> None:
+def test_the_holder_says_who_it_is(session, tmp_path):
     path = str(tmp_path / "node.lock")
     with session.hold_lock(path):
         busy = session.hold_lock(path)
@@ -46,7 +44,7 @@ def test_the_holder_says_who_it_is(session: Session, tmp_path: Path) -> None:
     assert " since 20" in busy.holder
 
 
-def test_a_holder_s_words_are_made_printable(session: Session, tmp_path: Path) -> None:
+def test_a_holder_s_words_are_made_printable(session, tmp_path):
     path = tmp_path / "node.lock"
     path.write_bytes(b"\x1b[2Jmallory\xff" + b"x" * 1000)
     path.chmod(0o600)
@@ -59,7 +57,7 @@ def test_a_holder_s_words_are_made_printable(session: Session, tmp_path: Path) -
     assert len(busy.holder) <= 200
 
 
-def test_a_holder_is_known_before_its_name_is_in_the_file(session: Session, tmp_path: Path) -> None:
+def test_a_holder_is_known_before_its_name_is_in_the_file(session, tmp_path):
     path = tmp_path / "node.lock"
     with session.hold_lock(str(path), who="this run"):
         for early in (b"", b"the run before"):
@@ -70,7 +68,7 @@ def test_a_holder_is_known_before_its_name_is_in_the_file(session: Session, tmp_
 
 
 @pytest.fixture
-def spare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def spare(tmp_path, monkeypatch):
     """Where the lock goes when its usual place cannot be used, in a folder of our own here."""
     source = guarded.node_source("lock")
     place = f"{tmp_path}/spare-"
@@ -79,7 +77,7 @@ def spare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return place
 
 
-def test_without_the_usual_place_the_lock_is_in_tmp(session: Session, spare: str, tmp_path: Path) -> None:
+def test_without_the_usual_place_the_lock_is_in_tmp(session, spare, tmp_path):
     nowhere = str(tmp_path / "nowhere" / "node.lock")
     with session.hold_lock(nowhere) as lock:
         assert isinstance(lock, NodeLock)
@@ -87,7 +85,7 @@ def test_without_the_usual_place_the_lock_is_in_tmp(session: Session, spare: str
         assert isinstance(session.hold_lock(nowhere), Busy)
 
 
-def test_a_planted_link_is_not_followed(session: Session, spare: str, tmp_path: Path) -> None:
+def test_a_planted_link_is_not_followed(session, spare, tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "node.lock").symlink_to(victim)
@@ -97,7 +95,7 @@ def test_a_planted_link_is_not_followed(session: Session, spare: str, tmp_path: 
     assert victim.read_text() == "precious"
 
 
-def test_no_place_for_a_lock_is_said(session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_place_for_a_lock_is_said(session, monkeypatch, tmp_path):
     nowhere = tmp_path / "nowhere"
     source = guarded.node_source("lock").replace("/tmp/nodegate-", f"{nowhere}/")
     monkeypatch.setattr(guarded, "node_source", lambda _: source)

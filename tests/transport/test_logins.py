@@ -11,19 +11,18 @@ import pytest
 from support.sshd import Fleet, changed
 
 from nodegate.errors import Unreachable
-from nodegate.node import Node
 from nodegate.transport import Options, connect, openssh
 
 TMUX = "echo 'open terminal failed: not a terminal' >&2; exit 1"  # what `exec tmux` says and does without a terminal
 
 
-def refusal(node: Node) -> Unreachable:
+def refusal(node):
     with contextlib.closing(connect(node, Options())) as session, pytest.raises(Unreachable) as caught:
         session.hold_lock("/nonexistent/lock")
     return caught.value
 
 
-def test_a_login_that_ends_is_not_a_missing_python(tmp_path: Path) -> None:
+def test_a_login_that_ends_is_not_a_missing_python(tmp_path):
     with Fleet(tmp_path) as fleet:
         node = fleet.nodes[0]
         (fleet.home / ".bashrc").write_text(f"{TMUX}\n")
@@ -47,7 +46,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_what_a_killed_run_left_is_deleted_by_the_next(tmp_path: Path) -> None:
+def test_what_a_killed_run_left_is_deleted_by_the_next(tmp_path):
     with Fleet(tmp_path / "fleet", count=1) as fleet:
         node = changed(fleet.nodes[0], transport="ssh-binary")
         (tmp_path / "node").write_bytes(pickle.dumps(node))

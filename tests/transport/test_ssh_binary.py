@@ -3,22 +3,19 @@
 import contextlib
 import os
 import shutil
-from pathlib import Path
 
-import pytest
-from support.sshd import Fleet, changed, free_port, make_key, public_key
+from support.sshd import changed, free_port, make_key, public_key
 from support.unreachable import refusal, with_known_hosts
 
 from lab.processes import naming
-from nodegate.node import Node
 from nodegate.transport import Options, connect
 
 
-def by_ssh(node: Node) -> Node:
+def by_ssh(node):
     return changed(node, transport="ssh-binary")
 
 
-def test_one_connection_serves_every_program(fleet: Fleet, node: Node) -> None:
+def test_one_connection_serves_every_program(fleet, node):
     before = fleet.connections()
     with contextlib.closing(connect(by_ssh(node), Options())) as session:
         for _ in range(3):
@@ -26,7 +23,7 @@ def test_one_connection_serves_every_program(fleet: Fleet, node: Node) -> None:
     assert fleet.connections() - before == 1
 
 
-def test_nothing_of_it_is_left_on_this_machine(node: Node) -> None:
+def test_nothing_of_it_is_left_on_this_machine(node):
     session = connect(by_ssh(node), Options())
     folder = session._master.folder
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -37,7 +34,7 @@ def test_nothing_of_it_is_left_on_this_machine(node: Node) -> None:
     assert naming(folder) == []
 
 
-def test_errors_have_the_same_kinds(fleet: Fleet, node: Node, tmp_path: Path) -> None:
+def test_errors_have_the_same_kinds(fleet, node, tmp_path):
     ssh = by_ssh(node)
     assert refusal(changed(ssh, address="no-such-host.invalid")).kind == "unresolved"
     assert refusal(changed(ssh, port=free_port(node.address))).kind == "refused"
@@ -54,9 +51,7 @@ def test_errors_have_the_same_kinds(fleet: Fleet, node: Node, tmp_path: Path) ->
     assert "SHA256:" in changed_key.reason
 
 
-def test_a_server_that_talks_without_end_before_the_login_is_left(
-    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_talks_without_end_before_the_login_is_left(node, tmp_path, monkeypatch):
     ssh, talks = shutil.which("ssh"), tmp_path / "ssh"
     talks.write_text(f'#!/bin/sh\ncase "$*" in *-G*) exec {ssh} "$@";; esac\nyes "a banner" >&2\nexit 1\n')
     talks.chmod(0o755)

@@ -5,7 +5,6 @@ import socket
 import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from support.sshd import Fleet, changed, free_port, make_key
@@ -13,11 +12,10 @@ from support.unreachable import refusal
 
 from lab.processes import running, wait_until
 from nodegate.errors import Unreachable
-from nodegate.node import Node
 from nodegate.transport import Options, connect
 
 
-def test_what_the_inventory_has_wrong_is_told_with_its_name(fleet: Fleet, node: Node, tmp_path: Path) -> None:
+def test_what_the_inventory_has_wrong_is_told_with_its_name(fleet, node, tmp_path):
     port, stranger, locked = free_port(node.address), make_key(tmp_path / "stranger"), make_key(tmp_path / "locked")
     subprocess.run(["ssh-keygen", "-q", "-p", "-f", locked, "-P", "", "-N", "secret"], check=True)
     wrong: list[tuple[dict[str, object], str, str]] = [
@@ -37,18 +35,18 @@ def test_what_the_inventory_has_wrong_is_told_with_its_name(fleet: Fleet, node: 
         assert (error.kind, said in error.reason) == (kind, True), error
 
 
-def test_small_packets_are_sent_at_once(node: Node) -> None:
+def test_small_packets_are_sent_at_once(node):
     with contextlib.closing(connect(node, Options())) as session:
         sock = session._client.transport.sock
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_a_server_that_turns_many_away_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_that_turns_many_away_is_tried_again(tmp_path, caplog):
     with Fleet(tmp_path, MaxStartups="2:50:4") as fleet, ThreadPoolExecutor(20) as pool:
         options, barrier = Options(), threading.Barrier(20)
         patient = changed(fleet.nodes[0], retries=6)
 
-        def one(_: int) -> int | None:
+        def one(_):
             barrier.wait()
             with contextlib.closing(connect(patient, options)) as session:
                 return session.run(["true"], timeout_s=30).exit_code
@@ -58,7 +56,7 @@ def test_a_server_that_turns_many_away_is_tried_again(tmp_path: Path, caplog: py
     assert "closed the connection before its SSH banner; it is tried again, at most" in caplog.text
 
 
-def test_a_node_that_takes_passwords_only(tmp_path: Path) -> None:
+def test_a_node_that_takes_passwords_only(tmp_path):
     with Fleet(tmp_path, PubkeyAuthentication="no", PasswordAuthentication="yes") as fleet:
         error = refusal(fleet.nodes[0])
     assert error.kind == "authentication"
@@ -66,7 +64,7 @@ def test_a_node_that_takes_passwords_only(tmp_path: Path) -> None:
     assert "ssh-binary" in error.next_step
 
 
-def test_a_user_certificate_logs_in(tmp_path: Path) -> None:
+def test_a_user_certificate_logs_in(tmp_path):
     authority = make_key(tmp_path / "ca")
     with Fleet(tmp_path, AuthorizedKeysFile="none", TrustedUserCAKeys=f"{authority}.pub") as fleet:
         assert refusal(fleet.nodes[0]).kind == "authentication"
@@ -75,7 +73,7 @@ def test_a_user_certificate_logs_in(tmp_path: Path) -> None:
         connect(fleet.nodes[0], Options()).close()
 
 
-def test_the_agent_logs_in(node: Node, fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agent_logs_in(node, fleet, tmp_path, monkeypatch):
     path = tmp_path / "agent"
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", path], stdout=subprocess.DEVNULL)
     try:
@@ -91,7 +89,7 @@ def test_the_agent_logs_in(node: Node, fleet: Fleet, tmp_path: Path, monkeypatch
         agent.wait()
 
 
-def test_a_server_that_stops_listening_to_keys(tmp_path: Path) -> None:
+def test_a_server_that_stops_listening_to_keys(tmp_path):
     keys = tuple(str(make_key(tmp_path / f"key{i}")) for i in range(4))
     with Fleet(tmp_path, MaxAuthTries="2") as fleet:
         error = refusal(changed(fleet.nodes[0], key_files=keys))
@@ -99,7 +97,7 @@ def test_a_server_that_stops_listening_to_keys(tmp_path: Path) -> None:
     assert "it closed the connection after" in error.reason
 
 
-def test_no_python_on_the_node(node: Node) -> None:
+def test_no_python_on_the_node(node):
     lost = changed(node, python="/nonexistent/python3")
     with contextlib.closing(connect(lost, Options())) as session, pytest.raises(Unreachable) as caught:
         session.run(["true"], timeout_s=10)
@@ -108,8 +106,8 @@ def test_no_python_on_the_node(node: Node) -> None:
     assert "ansible_python_interpreter" in caught.value.next_step
 
 
-def test_a_node_that_goes_down_while_it_works(tmp_path: Path, seconds: str) -> None:
-    def go_down() -> None:
+def test_a_node_that_goes_down_while_it_works(tmp_path, seconds):
+    def go_down():
         wait_until(lambda: running(seconds))
         fleet.stop()
 
@@ -124,19 +122,19 @@ def test_a_node_that_goes_down_while_it_works(tmp_path: Path, seconds: str) -> N
         assert again.value.kind == "dropped"
 
 
-def test_many_threads_share_one_connection(fleet: Fleet, node: Node) -> None:
+def test_many_threads_share_one_connection(fleet, node):
     """More at once than sshd's MaxSessions of 10: the others wait for their turn."""
     before = fleet.connections()
     with contextlib.closing(connect(node, Options())) as session, ThreadPoolExecutor(24) as pool:
 
-        def echo(number: int) -> bytes:
+        def echo(number):
             return session.run(["cat"], timeout_s=30, stdin=b"%d" % number * 20_000).stdout
 
         assert list(pool.map(echo, range(48))) == [b"%d" % number * 20_000 for number in range(48)]
     assert fleet.connections() - before == 1
 
 
-def test_a_node_that_runs_nothing(tmp_path: Path) -> None:
+def test_a_node_that_runs_nothing(tmp_path):
     with (
         Fleet(tmp_path, MaxSessions="0") as fleet,
         contextlib.closing(connect(fleet.nodes[0], Options())) as session,

@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from nodegate.transport import Options, connect
 from nodegate.transport.ssh_config import resolve
 
 
-def says_hello(node: Node, options: Options) -> bytes:
+def says_hello(node, options):
     with contextlib.closing(connect(node, options)) as session:
         return session.run(["echo", "hello"], timeout_s=20).stdout
 
@@ -25,13 +24,13 @@ def says_hello(node: Node, options: Options) -> bytes:
 class Site:
     """Nodes, two jump hosts, and the user's configuration that leads there."""
 
-    def __init__(self, folder: Path, nodes: Fleet, outer: Fleet, inner: Fleet) -> None:
+    def __init__(self, folder, nodes, outer, inner):
         self.folder, self.nodes, self.outer, self.inner = folder, nodes, outer, inner
         self.known_hosts = folder / "known_hosts"
         self.known_hosts.write_text("".join(f.known_hosts.read_text() for f in (nodes, outer, inner)))
         self._numbers = itertools.count()
 
-    def write(self, *lines: str, **more: Fleet) -> Options:
+    def write(self, *lines, **more):
         """The configuration: these lines, then one host entry for each jump host."""
         common = [f"UserKnownHostsFile {self.known_hosts}", "GlobalKnownHostsFile none", "IdentityAgent none"]
         entries = [
@@ -43,13 +42,13 @@ class Site:
         self.config.write_text("\n".join([*lines, *entries, "Host *", *common]) + "\n")
         return Options(ssh_config=self.config)
 
-    def node(self, index: int = 0, **connection: object) -> Node:
+    def node(self, index=0, **connection):
         plain = self.nodes.nodes[index]
         return changed(plain, **({"ssh_args": ()} | connection))
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     with (
         Fleet(folder, count=12, name="node") as nodes,
@@ -67,7 +66,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         (["Host 127.*", "ProxyJump inner", "Host inner", "ProxyJump outer"], (), 1),  # which has its own
     ],
 )
-def test_a_way_over_jump_hosts(site: Site, lines: list[str], arguments: tuple[str, ...], inner: int) -> None:
+def test_a_way_over_jump_hosts(site, lines, arguments, inner):
     options = site.write(*lines)
     before = site.outer.connections(), site.inner.connections()
     assert says_hello(site.node(ssh_args=arguments), options) == b"hello\n"
@@ -90,14 +89,12 @@ CIRCLE = ["Host 127.*", "ProxyJump inner", "Host inner", "ProxyJump outer", "Hos
         ([], {"ssh_args": ("-?",)}, "configuration", "option -? not recognized"),
     ],
 )
-def test_a_way_that_leads_nowhere_is_told(
-    site: Site, lines: list[str], connection: dict[str, object], kind: str, words: str
-) -> None:
+def test_a_way_that_leads_nowhere_is_told(site, lines, connection, kind, words):
     error = refusal(site.node(**connection), site.write(*lines))
     assert (error.kind, words in f"{error.reason} {error.next_step}") == (kind, True), error
 
 
-def test_all_nodes_behind_a_jump_host_share_one_connection_to_it(site: Site) -> None:
+def test_all_nodes_behind_a_jump_host_share_one_connection_to_it(site):
     options = site.write("Host 127.*", "ProxyJump outer")
     before = site.outer.connections()
     nodes = [site.node(index) for index in range(12)]
@@ -113,7 +110,7 @@ def test_all_nodes_behind_a_jump_host_share_one_connection_to_it(site: Site) -> 
     )
 
 
-def test_a_jump_host_that_is_down(site: Site) -> None:
+def test_a_jump_host_that_is_down(site):
     port = free_port("127.0.0.1")
     options = site.write("Host 127.0.0.1", "ProxyJump none", "Host 127.*", f"ProxyJump 127.0.0.1:{port}")
     start = time.monotonic()
@@ -139,14 +136,14 @@ def test_a_bastion_that_takes_few_logins_at_once_lets_every_node_through(
         assert bastion.connections() == 12
 
 
-def test_a_jump_host_that_may_not_forward(site: Site, tmp_path: Path) -> None:
+def test_a_jump_host_that_may_not_forward(site, tmp_path):
     with Fleet(tmp_path, name="closed", AllowTcpForwarding="no") as closed:
         error = refusal(site.node(), site.write("Host 127.*", "ProxyJump closed", closed=closed))
     assert error.kind == "jump-host"
     assert "AllowTcpForwarding" in error.next_step
 
 
-def test_a_jump_host_with_an_unknown_key(site: Site, tmp_path: Path) -> None:
+def test_a_jump_host_with_an_unknown_key(site, tmp_path):
     options = site.write("Host 127.*", "ProxyJump outer")
     for known in (site.known_hosts, site.outer.known_hosts):
         site.config.write_text(site.config.read_text().replace(str(known), str(tmp_path / "none")))
@@ -155,7 +152,7 @@ def test_a_jump_host_with_an_unknown_key(site: Site, tmp_path: Path) -> None:
     assert "is not known" in error.reason
 
 
-def test_include_match_and_aliases(site: Site, tmp_path: Path) -> None:
+def test_include_match_and_aliases(site, tmp_path):
     fleet = site.nodes
     (tmp_path / "nodes.conf").write_text(
         f"Match host gpu-0*\n  HostName {fleet.addresses[3]}\n  Port {fleet.port}\n"
@@ -169,12 +166,12 @@ def test_include_match_and_aliases(site: Site, tmp_path: Path) -> None:
     assert says_hello(node, options) == b"hello\n"
 
 
-def test_the_inventory_wins_over_the_configuration(site: Site) -> None:
+def test_the_inventory_wins_over_the_configuration(site):
     options = site.write("Host 127.*", "Port 1", "User nobody", "IdentityFile /nonexistent")
     assert says_hello(site.node(), options) == b"hello\n"
 
 
-def test_without_an_ssh_program_the_plain_parts_still_count(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_ssh_program_the_plain_parts_still_count(site, monkeypatch):
     options = site.write("Host 127.*", f"IdentityFile {site.nodes.user_key}", f"User {site.nodes.user}")
     monkeypatch.setenv("PATH", "/nonexistent")
     resolve.cache_clear()

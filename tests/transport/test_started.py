@@ -6,10 +6,9 @@ import pytest
 
 from lab.processes import running, wait_until
 from nodegate.errors import Unreachable
-from nodegate.transport import Session
 
 
-def test_a_server_runs_while_other_programs_do_and_ends_when_it_is_stopped(session: Session, seconds: str) -> None:
+def test_a_server_runs_while_other_programs_do_and_ends_when_it_is_stopped(session, seconds):
     script = f"echo ready; echo later; trap '' TERM; setsid sleep {seconds} & sleep {seconds}"
     server = session.start(["sh", "-c", script], timeout_s=60)
     assert server.line() == "ready"
@@ -22,27 +21,27 @@ def test_a_server_runs_while_other_programs_do_and_ends_when_it_is_stopped(sessi
     assert running(seconds) == []
 
 
-def test_a_server_that_ends_by_itself_says_how(session: Session) -> None:
+def test_a_server_that_ends_by_itself_says_how(session):
     server = session.start(["sh", "-c", "cat; echo bad >&2; exit 3"], timeout_s=60, stdin=b"asked")
     assert server.ended(30)
     output = server.stop()
     assert (output.stdout, output.stderr, output.exit_code) == (b"asked", b"bad\n", 3)
 
 
-def test_a_server_that_writes_no_line_has_an_empty_one(session: Session) -> None:
+def test_a_server_that_writes_no_line_has_an_empty_one(session):
     server = session.start(["true"], timeout_s=60)
     assert server.line() == ""
     assert server.stop().exit_code == 0
 
 
-def test_a_server_that_nobody_stops_ends_at_its_time_limit(session: Session, seconds: str) -> None:
+def test_a_server_that_nobody_stops_ends_at_its_time_limit(session, seconds):
     server = session.start(["sleep", seconds], timeout_s=1)
     assert server.ended(30)
     assert running(seconds) == []
     assert server.stop().timed_out
 
 
-def test_closing_ends_a_server_too(session: Session, seconds: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_ends_a_server_too(session, seconds, monkeypatch):
     monkeypatch.setattr("nodegate.transport.guarded.CLOSE_S", 60.0)
     server = session.start(["sleep", seconds], timeout_s=60)
     assert wait_until(lambda: len(running(seconds)) == 1)

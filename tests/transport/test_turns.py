@@ -16,18 +16,18 @@ KEY = ("bastion", "22")
 
 
 @pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_pauses(monkeypatch):
     monkeypatch.setattr(turns, "FIRST_PAUSE_S", 0.01)
 
 
 class Server:
     """It takes `most` at once and turns the others away."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most):
         self._room = threading.BoundedSemaphore(most) if most else None
         self.asked = 0
 
-    def connect(self) -> str:
+    def connect(self):
         self.asked += 1
         if self._room is None or not self._room.acquire(blocking=False):
             raise TurnedAway("dropped", "it closed the connection", next_step="raise MaxStartups")
@@ -36,7 +36,7 @@ class Server:
         return "in"
 
 
-def test_fewer_begin_at_once_after_the_first_was_turned_away() -> None:
+def test_fewer_begin_at_once_after_the_first_was_turned_away():
     server, all_turns = Server(2), Turns()
     with ThreadPoolExecutor(32) as pool:
         takes = [pool.submit(all_turns.take, KEY, server.connect, retries=3, within_s=30) for _ in range(200)]
@@ -45,14 +45,14 @@ def test_fewer_begin_at_once_after_the_first_was_turned_away() -> None:
 
 
 @pytest.mark.parametrize("retries", [3, 0])
-def test_a_server_that_lets_nobody_in_is_given_up_after_the_retries(retries: int) -> None:
+def test_a_server_that_lets_nobody_in_is_given_up_after_the_retries(retries):
     server = Server(0)
     with pytest.raises(TurnedAway):
         Turns().take(KEY, server.connect, retries=retries, within_s=30)
     assert server.asked == retries + 1
 
 
-def test_the_time_limit_ends_the_tries() -> None:
+def test_the_time_limit_ends_the_tries():
     server = Server(0)
     began_s = time.monotonic()
     with pytest.raises(TurnedAway):
@@ -61,10 +61,10 @@ def test_the_time_limit_ends_the_tries() -> None:
     assert server.asked < 100
 
 
-def test_another_error_is_not_tried_again() -> None:
+def test_another_error_is_not_tried_again():
     asked = []
 
-    def refused() -> str:
+    def refused():
         asked.append(1)
         raise Unreachable("refused", "it refused the connection", next_step="look at it")
 
@@ -73,7 +73,7 @@ def test_another_error_is_not_tried_again() -> None:
     assert len(asked) == 1
 
 
-def test_the_nodes_behind_a_bastion_take_turns_at_it_if_each_connects_to_it_anew() -> None:
+def test_the_nodes_behind_a_bastion_take_turns_at_it_if_each_connects_to_it_anew():
     behind = [HostConfig("n", f"node{number}", 22, "root", proxy_jump=("bastion",)) for number in range(3)]
     assert len({way_to(each, by_ssh=True) for each in behind}) == 1
     assert len({way_to(each) for each in behind}) == 3  # they share one connection to it
@@ -81,7 +81,7 @@ def test_the_nodes_behind_a_bastion_take_turns_at_it_if_each_connects_to_it_anew
     assert len({way_to(each, by_ssh=by_ssh) for each in dialled for by_ssh in (True, False)}) == 1
 
 
-def test_nothing_is_kept_of_servers_that_took_all() -> None:
+def test_nothing_is_kept_of_servers_that_took_all():
     all_turns = Turns()
     for number in range(1000):
         all_turns.take((f"node{number}", "22"), lambda: "in", retries=3, within_s=30)

@@ -15,12 +15,12 @@ NOW_S = datetime(2026, 8, 11, tzinfo=timezone.utc).timestamp()
 
 
 @pytest.fixture(autouse=True)
-def today(monkeypatch: pytest.MonkeyPatch) -> None:
+def today(monkeypatch):
     monkeypatch.setattr("nodegate.triage.triage.time", SimpleNamespace(time=lambda: NOW_S))
 
 
 @pytest.fixture(autouse=True)
-def chinese_is_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
+def chinese_is_chinese(monkeypatch):
     def asked(case):
         given = answer(case)
         assert english_in(chinese_of(given), quoted_by(case)) == []

@@ -10,7 +10,6 @@ from support.schemas import read_output
 
 from nodegate.knowledge.words import Cause
 from nodegate.triage import render
-from nodegate.triage.answer import Answer
 
 _FOLDER = Path(__file__).parents[1] / "knowledge"
 _STEPS = [iteration(f"15:{minute:02}:00", minute) for minute in range(1, 6)]
@@ -18,12 +17,12 @@ _ECC = "[rank2]: RuntimeError: CUDA error: uncorrectable ECC error encountered"
 _WANTED = 90
 
 
-def _rows(name: str) -> list[dict[str, str]]:
+def _rows(name):
     with (_FOLDER / name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
-def _wrong(found: Answer, row: dict[str, str]) -> str:
+def _wrong(found, row):
     """What is wrong with the answer to a line; "" for nothing."""
     where = found.where
     place = f"{where.node} {where.pod} {where.rank} {found.device}"

@@ -3,9 +3,6 @@
 The messages are those of PyTorch (CUDACachingAllocator.cpp) and NCCL.
 """
 
-from collections.abc import Mapping
-from pathlib import Path
-
 import pytest
 from fleet.machine import Machine
 from support.job_logs import NOW_S, iteration, joins, write
@@ -24,7 +21,7 @@ PROGRAM, IN_PIECES, SAVING = "cuda_oom", "cuda_oom_fragmented", "cuda_oom_saving
 NOT_OURS, BESIDE, FOREIGN = "cuda_oom_not_ours", "cuda_oom_beside", "cuda_oom_foreign"  # of the host
 
 
-def oom(own: str, *others: str, tried: str = "2.50 GiB") -> str:
+def oom(own, *others, tried="2.50 GiB"):
     listed = " ".join(
         f"Process {pid} has {size} memory in use." for pid, size in zip((81455, 81500), others, strict=False)
     )
@@ -35,13 +32,13 @@ def oom(own: str, *others: str, tried: str = "2.50 GiB") -> str:
     )
 
 
-def contained(*listed: str, allocated: str) -> str:
+def contained(*listed, allocated):
     """The same in a container, where the rank does not know its own number."""
     head, _, rest = oom("0 GiB", *listed).partition(" Including")
     return f"{head}{rest[rest.index(' Of the') :]}".replace("39.80 GiB", allocated)
 
 
-def facts(folder: Path, other: Mapping[str, object] | None) -> str:
+def facts(folder, other):
     """A run folder: the job's process on GPU 0, and another one."""
     machine = Machine.hgx_h100("gpu01", epoch_s=NOW_S)
     users = {100: OWN, **({81455: other} if other else {})}
@@ -64,7 +61,7 @@ OLD = (
 FRAME = '  File "/opt/train/run.py", line 41, in {}'
 
 
-def traceback(*functions: str) -> list[str]:
+def traceback(*functions):
     return ["Traceback (most recent call last):", *map(FRAME.format, functions), oom("77.00 GiB")]
 
 

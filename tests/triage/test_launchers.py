@@ -41,7 +41,7 @@ Events:
 PODS = [("moe-worker-0", "gpu-7", "Completed", 0), ("moe-worker-1", "gpu-8", "OOMKilled", 137)]
 
 
-def first(process: str) -> list[str]:
+def first(process):
     return [
         "prterun detected that one or more processes exited with non-zero status,",
         "thus causing the job to be terminated. The first process to do so was:",
@@ -49,7 +49,7 @@ def first(process: str) -> list[str]:
     ]
 
 
-def crashed(by: str, wrap: str, prefix: str) -> list[str]:
+def crashed(by, wrap, prefix):
     said = ENDED.format(by=by, rank=11, wrap=wrap, signal="11 (Segmentation fault)").split("\n")
     return [prefix + line for line in (*CRASH, "-" * 74, *said, "-" * 74)]
 

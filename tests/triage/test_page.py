@@ -1,7 +1,6 @@
 """The HTML page: everything escaped, nothing loaded, nothing run; and no secret of a log in any output."""
 
 import json
-from pathlib import Path
 
 import pytest
 from support import browser
@@ -67,7 +66,7 @@ FAILED = (
 )
 
 
-def test_secrets_of_a_job_log_are_not_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_secrets_of_a_job_log_are_not_told(tmp_path, capsys):
     log, page = tmp_path / "rank0.log", tmp_path / "page.html"
     log.write_text(FAILED.format(token=TOKEN))
     assert main(["triage", str(log), "--html", str(page)]) == 0
@@ -94,7 +93,7 @@ def test_secrets_of_a_job_log_are_not_told(tmp_path: Path, capsys: pytest.Captur
         "https://oauth2:0123456789abcdef0123@git.example/x.git",
     ],
 )
-def test_a_secret_is_hidden_in_every_form(text: str) -> None:
+def test_a_secret_is_hidden_in_every_form(text):
     assert "0123456789" not in without_secrets(text)
     assert HIDDEN in without_secrets(text)
 
@@ -111,5 +110,5 @@ def test_a_secret_is_hidden_in_every_form(text: str) -> None:
         "File https://host:8080/x@y not found",
     ],
 )
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_what_is_no_secret_stays(text):
     assert without_secrets(text) == text

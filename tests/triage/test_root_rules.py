@@ -32,7 +32,7 @@ OUT_OF_MEMORY = (
 )
 
 
-def start(rank: int, world: int) -> tuple[str, str]:
+def start(rank, world):
     return joins(f"gpu{rank:02}", 0, rank, world, bus="19000", address=f"10.9.0.{rank}")
 
 
@@ -259,18 +259,18 @@ OF_THE_CODE = {"cause": Cause.PROGRAM}
 RANK_FAILS = "2026-08-10 15:36:20 [rank3]: RuntimeError: CUDA error: an illegal memory access was encountered"
 
 
-def fault(clock: str, pid: int, name: str, gpu: str = GPU) -> str:
+def fault(clock, pid, name, gpu=GPU):
     return kernel(
         clock, xid(gpu, 31, f"pid={pid}, name={name}, Ch 00000008, intr 00000000. MMU Fault: ENGINE GRAPHICS")
     )
 
 
-def warp(clock: str, pid: int, name: str, tpc: int) -> str:
+def warp(clock, pid, name, tpc):
     where = f"Graphics SM Warp Exception on (GPC 2, TPC {tpc}, SM 0): Out Of Range Address"
     return kernel(clock, xid(GPU, 13, f"pid={pid}, name={name}, {where}"))
 
 
-def everywhere(clock: str, pid: int, name: str) -> list[str]:
+def everywhere(clock, pid, name):
     return [warp(clock, pid, name, tpc) for tpc in range(9)]
 
 

@@ -26,11 +26,11 @@ HOST = [
 MESSAGES = [("kernel", "usb 1-1: new device"), ("systemd", "Started Session 3"), ("kernel", "nvidia: loading")]
 
 
-def of_program(said: str) -> str:
+def of_program(said):
     return f"Aug 10 15:36:05 gpu07 {said}"
 
 
-def in_journal(program: str, said: str) -> str:
+def in_journal(program, said):
     entry = {"__REALTIME_TIMESTAMP": "1786376165000000", "_HOSTNAME": "gpu07"}
     return json.dumps({**entry, "SYSLOG_IDENTIFIER": program, "MESSAGE": said})
 

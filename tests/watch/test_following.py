@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ SLOW = megatron(slowed([2.0] * 200, 100, 1.5))
 FINISHED = "[after training is done] datetime: 2026-03-02 09:00:00\n"
 
 
-def run(*arguments: str | Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+def run(*arguments, stdin=None):
     given = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
     return warm.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False, **given)
 
@@ -36,47 +35,47 @@ def run(*arguments: str | Path, stdin: str | None = None) -> subprocess.Complete
 class Following:
     """A watch that runs; its lines so far."""
 
-    def __init__(self, folder: Path, *arguments: str | Path) -> None:
+    def __init__(self, folder, *arguments):
         self.out = folder / "out"
         with self.out.open("wb") as out:
             self.running = warm.Popen([*COMMAND, *map(str, arguments)], stdout=out, stderr=subprocess.STDOUT)
 
-    def wait_for(self, words: str) -> str:
+    def wait_for(self, words):
         end = time.monotonic() + 30
         while words not in (text := self.out.read_text()):
             assert time.monotonic() < end, f"no {words!r} in {text!r}"
             time.sleep(0.05)
         return text
 
-    def read_all_of(self, path: Path) -> None:
+    def read_all_of(self, path):
         """Wait until it holds this file open and has read what stands in it."""
         assert wait_until(lambda: self._place_in(path) == path.stat().st_size), self.out.read_text()
 
-    def _place_in(self, path: Path) -> int | None:
+    def _place_in(self, path):
         for file in Path(f"/proc/{self.running.pid}/fd").iterdir():
             with contextlib.suppress(OSError):  # a file that was open for a moment
                 if file.samefile(path):
                     return int((file.parent.parent / "fdinfo" / file.name).read_text().split()[1])
         return None
 
-    def stop(self) -> int:
+    def stop(self):
         if self.running.poll() is None:
             self.running.send_signal(signal.SIGINT)
         return self.running.wait(30)
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Path:
+def log(tmp_path):
     path = tmp_path / "train.log"
     path.write_text(HEALTHY)
     return path
 
 
 @pytest.fixture
-def follow(tmp_path: Path) -> Iterator[Callable[..., Following]]:
+def follow(tmp_path):
     with contextlib.ExitStack() as ends:
 
-        def start(*arguments: str | Path) -> Following:
+        def start(*arguments):
             watch = Following(tmp_path, *arguments)
             ends.callback(watch.stop)
             return watch
@@ -84,7 +83,7 @@ def follow(tmp_path: Path) -> Iterator[Callable[..., Following]]:
         yield start
 
 
-def test_a_finished_healthy_log(log: Path) -> None:
+def test_a_finished_healthy_log(log):
     done = run(log, "--once")
     assert (done.returncode, done.stderr) == (0, "")
     note, last = done.stdout.splitlines()
@@ -95,7 +94,7 @@ def test_a_finished_healthy_log(log: Path) -> None:
     )
 
 
-def test_a_finished_slow_log(log: Path) -> None:
+def test_a_finished_slow_log(log):
     log.write_text(SLOW)
     done = run(log, "--once")
     assert done.returncode == 1
@@ -106,7 +105,7 @@ def test_a_finished_slow_log(log: Path) -> None:
     assert last == f"{log}: slow: 1 slow time; iterations 1-200 (megatron), usually 2000.0 ms"
 
 
-def test_the_answer_as_json(log: Path) -> None:
+def test_the_answer_as_json(log):
     log.write_text(SLOW)
     said = read_output(run(log, "--once", "--json").stdout)
     assert (said["schema"], said["state"], said["format"]) == ("nodegate.watch/1", "slow", "megatron")
@@ -115,12 +114,12 @@ def test_the_answer_as_json(log: Path) -> None:
     assert (slow["since"], slow["smoothed_ms"], slow["baseline_ms"], slow["excess"]) == (101, 3000, 2000, 0.5)
 
 
-def test_a_log_that_ran_on_standard_input() -> None:
+def test_a_log_that_ran_on_standard_input():
     assert run("-", "--once", stdin=SLOW).returncode == 1
     assert run("-", stdin=HEALTHY).returncode == 0
 
 
-def test_an_old_file_of_a_running_job_is_silence(log: Path) -> None:
+def test_an_old_file_of_a_running_job_is_silence(log):
     os.utime(log, (time.time() - 3600, time.time() - 3600))
     assert run(log, "--once").returncode == 0
     done = run(log, "--once", "--running")
@@ -143,7 +142,7 @@ def test_an_old_file_of_a_running_job_is_silence(log: Path) -> None:
         (["LOG", "--once", "--html", "/nowhere/x.html"], "/nowhere/x.html: cannot be written: No such file or d"),
     ],
 )
-def test_what_cannot_be_used_is_one_line(log: Path, arguments: list[str], words: str) -> None:
+def test_what_cannot_be_used_is_one_line(log, arguments, words):
     done = run(*(str(log) if argument == "LOG" else argument for argument in arguments))
     assert done.returncode == 2
     assert done.stderr.startswith(f"nodegate: {words}")
@@ -151,13 +150,13 @@ def test_what_cannot_be_used_is_one_line(log: Path, arguments: list[str], words:
 
 
 @pytest.mark.parametrize("arguments", [["--ratio", "1"], ["--ratio", "x"], ["--silence", "0"], ["--silence", "5 days"]])
-def test_an_option_out_of_range_is_refused(log: Path, arguments: list[str]) -> None:
+def test_an_option_out_of_range_is_refused(log, arguments):
     done = run(log, *arguments)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
 
 
-def test_a_pattern_that_takes_for_ever_is_refused(log: Path) -> None:
+def test_a_pattern_that_takes_for_ever_is_refused(log):
     log.write_text(("a" * 3000 + "!\n") * 50)
     started = time.monotonic()
     done = run(log, "--once", "--pattern", r"(?P<iteration>\d*)(?:(?:a|aa)+)+(?P<ms>\d+)$")
@@ -166,7 +165,7 @@ def test_a_pattern_that_takes_for_ever_is_refused(log: Path) -> None:
     assert time.monotonic() - started < 60
 
 
-def test_a_growing_file(log: Path, follow: Callable[..., Following]) -> None:
+def test_a_growing_file(log, follow):
     watch = follow(log)
     watch.read_all_of(log)
     with log.open("a") as file:
@@ -180,7 +179,7 @@ def test_a_growing_file(log: Path, follow: Callable[..., Following]) -> None:
     assert watch.out.read_text().splitlines()[-1].startswith(f"{log}: slow: 1 slow time; iterations 1-280")
 
 
-def test_a_pipe_without_new_lines_takes_no_processor(tmp_path: Path, follow: Callable[..., Following]) -> None:
+def test_a_pipe_without_new_lines_takes_no_processor(tmp_path, follow):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     watch = follow(pipe, "--once")
@@ -189,13 +188,13 @@ def test_a_pipe_without_new_lines_takes_no_processor(tmp_path: Path, follow: Cal
         assert wait_until(lambda: all(_sleeps(watch.running.pid) for _ in range(20)))
 
 
-def _sleeps(process: int) -> bool:
+def _sleeps(process):
     """Whether it waits, a moment later (proc_pid_stat(5): the state follows the name)."""
     time.sleep(0.02)
     return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "S"
 
 
-def test_ctrl_c_amid_a_long_log_ends_it_with_what_was_read_whole(log: Path, follow: Callable[..., Following]) -> None:
+def test_ctrl_c_amid_a_long_log_ends_it_with_what_was_read_whole(log, follow):
     """The last line that it speaks of is the last one of what it had read, not somewhere in the middle."""
     log.write_text(megatron([2.0] * 60_000))
     watch = follow(log)
@@ -208,7 +207,7 @@ def test_ctrl_c_amid_a_long_log_ends_it_with_what_was_read_whole(log: Path, foll
     assert int(seen[1]) >= whole, f"{place} bytes were read"
 
 
-def test_a_rotated_file(log: Path, tmp_path: Path, follow: Callable[..., Following]) -> None:
+def test_a_rotated_file(log, tmp_path, follow):
     watch = follow(log)
     watch.read_all_of(log)
     kept = log.rename(tmp_path / "train.log.1")
@@ -222,7 +221,7 @@ def test_a_rotated_file(log: Path, tmp_path: Path, follow: Callable[..., Followi
     watch.stop()
 
 
-def test_a_truncated_file(log: Path, follow: Callable[..., Following]) -> None:
+def test_a_truncated_file(log, follow):
     watch = follow(log)
     watch.read_all_of(log)
     with log.open("r+") as file:
@@ -232,7 +231,7 @@ def test_a_truncated_file(log: Path, follow: Callable[..., Following]) -> None:
     watch.stop()
 
 
-def test_a_file_that_is_not_written_is_silent_and_then_not(log: Path, follow: Callable[..., Following]) -> None:
+def test_a_file_that_is_not_written_is_silent_and_then_not(log, follow):
     watch = follow(log, "--silence", "7", "--json")
     first = json.loads(watch.wait_for('"silent"').splitlines()[0])
     assert (first["event"], first["iteration"], first["over"]) == ("silent", 100, False)
@@ -243,16 +242,14 @@ def test_a_file_that_is_not_written_is_silent_and_then_not(log: Path, follow: Ca
     assert watch.stop() == 1
 
 
-def test_a_watch_that_begins_on_an_old_file_says_at_once_that_it_is_silent(
-    log: Path, follow: Callable[..., Following]
-) -> None:
+def test_a_watch_that_begins_on_an_old_file_says_at_once_that_it_is_silent(log, follow):
     os.utime(log, (time.time() - 900, time.time() - 900))
     watch = follow(log, "--stop")
     watch.wait_for("the log is silent after iteration 100 (2026-03-02 08:03:20)")
     assert watch.running.wait(20) == 1
 
 
-def test_a_watch_ends_some_seconds_after_the_training(log: Path, follow: Callable[..., Following]) -> None:
+def test_a_watch_ends_some_seconds_after_the_training(log, follow):
     log.write_text(HEALTHY + FINISHED)
     os.utime(log, (time.time() - 900, time.time() - 900))
     watch = follow(log)
@@ -260,7 +257,7 @@ def test_a_watch_ends_some_seconds_after_the_training(log: Path, follow: Callabl
     assert watch.out.read_text().endswith("usually 2000.0 ms, finished\n")
 
 
-def test_the_notice_gets_the_line_and_no_shell(log: Path, tmp_path: Path) -> None:
+def test_the_notice_gets_the_line_and_no_shell(log, tmp_path):
     """Only what lasts when the watch begins, and what comes then; words are not read by a shell."""
     script = tmp_path / "notice.py"
     script.write_text("import sys; open(sys.argv[1], 'a').write(f'{sys.argv[2:]} {sys.stdin.read()}')")
@@ -272,9 +269,7 @@ def test_the_notice_gets_the_line_and_no_shell(log: Path, tmp_path: Path) -> Non
     assert len(got.read_text().splitlines()) == 1
 
 
-def test_a_notice_is_sent_while_following_once_for_what_lasts(
-    log: Path, tmp_path: Path, follow: Callable[..., Following]
-) -> None:
+def test_a_notice_is_sent_while_following_once_for_what_lasts(log, tmp_path, follow):
     got = tmp_path / "got"
     script = tmp_path / "notice.py"
     script.write_text(f"import sys; open({str(got)!r}, 'a').write(sys.stdin.read())")
@@ -292,14 +287,14 @@ def test_a_notice_is_sent_while_following_once_for_what_lasts(
 @pytest.mark.parametrize(
     ("command", "words"), [("/nowhere/page", "was not sent: /nowhere"), ("false", "ended with exit code 1")]
 )
-def test_a_notice_that_fails_changes_nothing(log: Path, command: str, words: str) -> None:
+def test_a_notice_that_fails_changes_nothing(log, command, words):
     log.write_text(SLOW)
     done = run(log, "--once", "--notice", command)
     assert done.returncode == 1
     assert words in done.stderr
 
 
-def test_a_notice_that_hangs_is_ended() -> None:
+def test_a_notice_that_hangs_is_ended():
     from nodegate.notices import program
     from nodegate.notices.message import Notice
     from nodegate.notices.target import NotSent, parse
@@ -312,14 +307,14 @@ def test_a_notice_that_hangs_is_ended() -> None:
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, lambda text: text.decode().encode("utf-16")])
-def test_a_packed_log_is_read_as_it_is(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+def test_a_packed_log_is_read_as_it_is(tmp_path, pack):
     log = tmp_path / "train.log.packed"
     log.write_bytes(pack(SLOW.encode()))
     done = run(log, "--once")
     assert (done.returncode, "slow since iteration 101" in done.stdout) == (1, True)
 
 
-def several_logs() -> bytes:
+def several_logs():
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for name in ("a.log", "b.log"):
@@ -332,7 +327,7 @@ def several_logs() -> bytes:
     [(gzip.compress(HEALTHY.encode())[:-20], "not read to its end"), (several_logs(), "holds several logs")],
     ids=["cut", "an archive of several"],
 )
-def test_a_packed_log_that_is_cut_or_several_is_not_called_healthy(log: Path, data: bytes, said: str) -> None:
+def test_a_packed_log_that_is_cut_or_several_is_not_called_healthy(log, data, said):
     log.write_bytes(data)
     done = run(log, "--once")
     assert (done.returncode, said in done.stdout + done.stderr) == (2, True)

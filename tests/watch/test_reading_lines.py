@@ -22,11 +22,11 @@ PIPELINE = "steps: 200 loss: 5.5508 lm loss: 5.5103 moe loss: 0.0405"
 MEGATRON = partial(Reading, "megatron", batch=96)
 
 
-def tqdm(number: int, total: int, elapsed_s: int) -> Reading:
+def tqdm(number, total, elapsed_s):
     return Reading("tqdm", number, total, None, elapsed_s, bar=f" of {total}")
 
 
-def steps(number: int, total: int, seconds: float, kind: str) -> Reading:
+def steps(number, total, seconds, kind):
     return Reading("steps", number, total, seconds, kind=kind)
 
 
@@ -61,7 +61,7 @@ def steps(number: int, total: int, seconds: float, kind: str) -> Reading:
         (f"(TaskRunner pid=7) {VERL}", Reading("verl", 40, 0, 60.0)),
     ],
 )
-def test_an_iteration(line: str, reading: Reading) -> None:
+def test_an_iteration(line, reading):
     read = reader(FORMATS[reading.source])
     assert reading in (read(line), read(line))  # a time that does not say of what must not rise
 
@@ -101,7 +101,7 @@ def test_an_iteration(line: str, reading: Reading) -> None:
         ),
     ],
 )
-def test_no_iteration(name: str, line: str) -> None:
+def test_no_iteration(name, line):
     assert reader(FORMATS[name])(line) is None
 
 
@@ -116,11 +116,11 @@ def test_no_iteration(name: str, line: str) -> None:
         (" iteration 1/ 5 |", ""),
     ],
 )
-def test_sender(line: str, who: str) -> None:
+def test_sender(line, who):
     assert sender(line) == who
 
 
-def test_times() -> None:
+def test_times():
     early, late = stamp("[2026-01-16 23:59:58,123] x"), stamp("1: 2026-01-17T00:00:01+08:00] y")
     assert early is not None
     assert late is not None
@@ -139,11 +139,11 @@ def test_times() -> None:
         ("  seq_length ...................................... None", None),
     ],
 )
-def test_settings_of_the_start_up_text(line: str, said: tuple[str, int] | None) -> None:
+def test_settings_of_the_start_up_text(line, said):
     assert marks.setting(line) == said
 
 
-def test_marks_by_their_words() -> None:
+def test_marks_by_their_words():
     assert marks.mark("  successfully saved checkpoint from iteration   100 to /ckpt") == "checkpoint"
     assert marks.mark("***** Running training *****") == "start"
     assert marks.mark("[after training is done] datetime: 2026-03-02 09:00:00") == "finished"
@@ -151,7 +151,7 @@ def test_marks_by_their_words() -> None:
     assert marks.mark("lm loss is fine") == ""
 
 
-def test_lines_are_cut_at_returns_and_bounded() -> None:
+def test_lines_are_cut_at_returns_and_bounded():
     splitter = LineSplitter()
     assert list(splitter.feed(b"one\rtwo\r\nth")) == ["one", "two"]
     assert list(splitter.feed(b"ree\n\0\xff\n")) == ["three", "\ufffd"]
@@ -162,7 +162,7 @@ def test_lines_are_cut_at_returns_and_bounded() -> None:
     assert [len(line) for line in splitter.feed(b"\n")] == [MOST_BYTES]
 
 
-def test_a_tail_without_its_end_counts_only_when_it_is_whole() -> None:
+def test_a_tail_without_its_end_counts_only_when_it_is_whole():
     splitter = LineSplitter()
     assert list(splitter.feed(b"a |")) == []
     assert list(splitter.end()) == ["a |"]
@@ -170,7 +170,7 @@ def test_a_tail_without_its_end_counts_only_when_it_is_whole() -> None:
     assert list(splitter.end()) == []
 
 
-def test_times_without_a_year_take_that_of_the_line_before() -> None:
+def test_times_without_a_year_take_that_of_the_line_before():
     before = stamp("[2026-12-31 23:59:30] iteration 1")
     glog = stamp("[rank3]:[E0101 00:29:30.118204311 ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog", before)
     syslog = stamp("Dec 31 23:59:40 gpu07 kernel: NVRM: Xid", before)
@@ -183,7 +183,7 @@ def test_times_without_a_year_take_that_of_the_line_before() -> None:
 
 
 @pytest.mark.parametrize("written", ["2026/03/02 08:00:00", "03/02/2026 08:00:00"])
-def test_other_ways_to_write_a_date(written: str) -> None:
+def test_other_ways_to_write_a_date(written):
     said = stamp(f"{written} - INFO - step")
     assert said is not None
     assert said.text == "2026-03-02 08:00:00"
@@ -207,7 +207,7 @@ def test_other_ways_to_write_a_date(written: str) -> None:
         ('"step_time": "3 s"', None),
     ],
 )
-def test_a_field_of_json_is_known_by_the_words_of_its_name(fields: str, seconds: float | None) -> None:
+def test_a_field_of_json_is_known_by_the_words_of_its_name(fields, seconds):
     reading = metrics('{"step": 7, "max_steps": 90, ' + fields + "}")
     assert reading == (None if seconds is None else Reading("json", 7, total=90, seconds=seconds))
 
@@ -221,6 +221,6 @@ def test_a_field_of_json_is_known_by_the_words_of_its_name(fields: str, seconds:
         ('"time": 12', None),
     ],
 )
-def test_json_without_the_time_of_a_step_is_read_by_its_clock(fields: str, since: float | None) -> None:
+def test_json_without_the_time_of_a_step_is_read_by_its_clock(fields, since):
     reading = metrics('{"_step": 7, "loss": 1.5, ' + fields + "}")
     assert (reading and reading.elapsed_s) == since

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,12 +13,12 @@ from fuzz.growth import cpu_s
 from nodegate.watch import render
 from nodegate.watch.answer import State
 from nodegate.watch.formats import FORMATS as READERS
-from nodegate.watch.formats import Reader, reader
+from nodegate.watch.formats import reader
 from nodegate.watch.lines import MOST_BYTES, LineSplitter
 from nodegate.watch.watcher import Watcher
 
 
-def answered(data: bytes, silence_s: float = 300) -> Watcher:
+def answered(data, silence_s=300):
     splitter, watching = LineSplitter(), Watcher(silence_s=silence_s)
     for line in [*splitter.feed(data), *splitter.end()]:
         watching.line(line)
@@ -33,7 +32,7 @@ def answered(data: bytes, silence_s: float = 300) -> Watcher:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**13), st.floats(allow_nan=True)), max_size=80))
-def test_any_numbers(numbers: list[tuple[int, float]]) -> None:
+def test_any_numbers(numbers):
     text = "\n".join(
         f" iteration {one}/ 100 | elapsed time per iteration (ms): {other} | global batch size: 2 |"
         for one, other in numbers
@@ -53,14 +52,14 @@ def test_any_numbers(numbers: list[tuple[int, float]]) -> None:
         "{'loss': ", "1/1 [==] - ETA: 1", "elapsed 1:", "a=1;",
     ],
 )  # fmt: skip
-def test_no_line_takes_long(form: Reader, piece: str) -> None:
+def test_no_line_takes_long(form, piece):
     """Near misses, repeated to the greatest length of a line: time that grows with the square would be minutes."""
     line = ('{"current_steps"' if piece.startswith("{") else "") + piece * (MOST_BYTES // len(piece))
     tail = "elapsed time per iteration (ms) train_step_timing in s: iter time (s):  CurrSamplesPerSec=<it"
     assert cpu_s(reader(form), line[: MOST_BYTES - len(tail)] + tail) < 2
 
 
-def test_a_line_of_10_mb_costs_no_more_than_its_length(tmp_path: Path) -> None:
+def test_a_line_of_10_mb_costs_no_more_than_its_length(tmp_path):
     log = tmp_path / "train.log"
     good = megatron(slowed([2.0] * 200, 100, 1.5)).encode()
     log.write_bytes(
@@ -81,7 +80,7 @@ def test_a_line_of_10_mb_costs_no_more_than_its_length(tmp_path: Path) -> None:
     assert int(done.stderr) < 150  # MiB
 
 
-def test_a_long_job_keeps_a_bounded_memory_of_itself() -> None:
+def test_a_long_job_keeps_a_bounded_memory_of_itself():
     watching = Watcher()
     for number in range(30_000):
         for line in lines(megatron([2.0 if number % 50 else 9.0], first=number + 1)):
@@ -92,7 +91,7 @@ def test_a_long_job_keeps_a_bounded_memory_of_itself() -> None:
     assert len(kind.rule._past) <= 512
 
 
-def test_a_log_full_of_restarts_and_slow_times_stays_bounded() -> None:
+def test_a_log_full_of_restarts_and_slow_times_stays_bounded():
     watching = Watcher()
     for part in range(2500):
         for line in lines(megatron([2.0] * 3 + [9.0] * 3, first=1 + 24 * (part % 2), start=None)):

@@ -4,7 +4,6 @@
 import base64
 import hashlib
 import re
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -19,7 +18,7 @@ from nodegate.watch.pattern import Pauses, Period
 from nodegate.watch.plot import MOST_BUCKETS, Curve, plot
 
 
-def test_the_page_of_a_slow_job() -> None:
+def test_the_page_of_a_slow_job():
     watching = watched(megatron(slowed(times(400), 200, 1.5)) + megatron(times(100), first=390))
     html = page(watching.answer(), watching.curve, "train.log")
     assert "<title>slow: train.log</title>" in html
@@ -32,7 +31,7 @@ def test_the_page_of_a_slow_job() -> None:
     assert float(shade.get("x", "0")) == pytest.approx(70 + 890 * 200 / 500, abs=10)
 
 
-def test_a_name_in_the_page_is_text_and_nothing_may_run() -> None:
+def test_a_name_in_the_page_is_text_and_nothing_may_run():
     watching = watched("")
     html = page(watching.answer(), watching.curve, '<script>alert(1)</script>"\u202e')
     assert "<script" not in html
@@ -44,7 +43,7 @@ def test_a_name_in_the_page_is_text_and_nothing_may_run() -> None:
     assert f"default-src &#39;none&#39;; style-src &#39;sha256-{digest}&#39;" in html
 
 
-def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_the_page(tmp_path, capsys):
     log, html = tmp_path / "train.log", tmp_path / "page.html"
     log.write_text(megatron(times(100)))
     assert watch(Asked(log, once=True, html=html)) == 0
@@ -53,7 +52,7 @@ def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "healthy" in capsys.readouterr().out
 
 
-def test_the_curve_of_a_long_job_is_bounded_and_keeps_its_spikes() -> None:
+def test_the_curve_of_a_long_job_is_bounded_and_keeps_its_spikes():
     curve = Curve()
     for number in range(100_000):
         curve.add(number, number, 60.0 if number == 55_555 else 2.0)

@@ -1,7 +1,6 @@
 """What must not be taken for slowness or silence, and what must: one job after another, as logs."""
 
 import random
-from collections.abc import Container, Iterator
 from datetime import timedelta
 
 import pytest
@@ -23,7 +22,7 @@ from nodegate.watch.rule import Rule
 from nodegate.watch.watcher import Watcher
 
 
-def test_the_sentence_asks_the_nodes_and_condemns_none() -> None:
+def test_the_sentence_asks_the_nodes_and_condemns_none():
     (slow,) = answer(megatron(slowed([2.0] * 400, 200, 1.25))).slow
     assert slow.line == (
         "Smoothed mean (iters 201-285: 2500.00 ms, baseline: 2000.00 ms), threshold ratio:0.25"
@@ -33,7 +32,7 @@ def test_the_sentence_asks_the_nodes_and_condemns_none() -> None:
     )
 
 
-def spikes(count: int, factor: float, slow: Container[int], usual_s: float = 2.0, noise: float = 0.01) -> list[float]:
+def spikes(count, factor, slow, usual_s=2.0, noise=0.01):
     return [value * (factor if at in slow else 1) for at, value in enumerate(times(count, usual_s, noise), 1)]
 
 
@@ -70,7 +69,7 @@ HEALTHY = {
 
 
 @pytest.mark.parametrize(("text", "note"), HEALTHY.values(), ids=HEALTHY)
-def test_what_is_neither_slow_nor_silent(text: str, note: str) -> None:
+def test_what_is_neither_slow_nor_silent(text, note):
     said = answer(text)
     assert (said.state, said.slow, said.silent) == (State.HEALTHY, (), ())
     assert any(note in each for each in said.notes)
@@ -88,7 +87,7 @@ SLOW = {
 
 
 @pytest.mark.parametrize(("text", "since", "excess"), SLOW.values(), ids=SLOW)
-def test_what_is_slow(text: str, since: int, excess: float) -> None:
+def test_what_is_slow(text, since, excess):
     said = answer(text)
     (slow,) = said.slow
     assert said.state is State.SLOW
@@ -111,12 +110,12 @@ BY_CHANCE = [set(random.Random(seed).sample(range(3000), 30)) for seed in range(
     ],
     ids=["ranks that collect garbage one at a time", "four pauses", "a slow time in between", *["by chance"] * 5],
 )
-def test_the_period_is(pace: list[float], period: int, slow: int) -> None:
+def test_the_period_is(pace, period, slow):
     said = answer(megatron(pace))
     assert (said.period.iterations if said.period else 0, len(said.slow)) == (period, slow)
 
 
-def test_periodic_slow_steps_are_named_with_their_period() -> None:
+def test_periodic_slow_steps_are_named_with_their_period():
     said = answer(megatron(spikes(2000, 4, range(37, 2000, 100))))
     assert said.state is State.HEALTHY
     assert said.period is not None
@@ -124,7 +123,7 @@ def test_periodic_slow_steps_are_named_with_their_period() -> None:
     assert any("every 100 iterations" in note and "garbage collection" in note for note in said.notes)
 
 
-def test_fewer_ranks_after_a_restart_are_another_setting() -> None:
+def test_fewer_ranks_after_a_restart_are_another_setting():
     start = "  world_size ...................................... {}\n> initializing torch distributed ...\n"
     text = start.format(64) + megatron(times(200)) + start.format(32) + megatron(times(300, usual_s=4), first=180)
     said = answer(text)
@@ -132,14 +131,14 @@ def test_fewer_ranks_after_a_restart_are_another_setting() -> None:
     assert said.restarts == ((200, 180),)
 
 
-def test_a_restart_without_a_step_back_is_seen_by_its_text() -> None:
+def test_a_restart_without_a_step_back_is_seen_by_its_text():
     text = megatron(times(200)) + "[before the start of training step] datetime: 2026-03-02 08:00:00\n"
     said = answer(text + megatron([40.0] * 15 + times(200), first=201))
     assert said.restarts == ((200, 201),)
     assert said.state is State.HEALTHY
 
 
-def test_longer_batches_are_judged_by_their_tokens() -> None:
+def test_longer_batches_are_judged_by_their_tokens():
     """Variable sequence length: the time follows the tokens, and is not slowness."""
     tokens, text, elapsed = 0, "", 0.0
     for number in range(1, 400):
@@ -154,7 +153,7 @@ def test_longer_batches_are_judged_by_their_tokens() -> None:
     assert answer(text.replace("total_tokens", "other")).state is State.SLOW
 
 
-def test_an_evaluation_bar_is_not_the_training() -> None:
+def test_an_evaluation_bar_is_not_the_training():
     pace = times(60, usual_s=60)
     text = tqdm(pace[:30], total=60)
     text += tqdm([1.0] * 200) + tqdm([70.0] * 8, total=8)
@@ -165,21 +164,21 @@ def test_an_evaluation_bar_is_not_the_training() -> None:
     assert said.last == 60
 
 
-def test_several_ranks_that_print_one_iteration_are_one_series() -> None:
+def test_several_ranks_that_print_one_iteration_are_one_series():
     each = nemo(times(300)).splitlines()
     text = "".join(f"{rank}: {line}\n" for line in each for rank in (3, 0, 1))
     said = answer(text)
     assert (said.state, said.points, said.restarts) == (State.HEALTHY, 300, ())
 
 
-def test_a_log_with_two_formats_is_judged_by_the_better_one() -> None:
+def test_a_log_with_two_formats_is_judged_by_the_better_one():
     both = zip(deepspeed_timer(times(200)).splitlines(), megatron(times(200)).splitlines(), strict=True)
     said = answer("".join(f"{one}\n{other}\n" for one, other in both))
     assert (said.source, said.state, said.restarts) == ("megatron", State.HEALTHY, ())
     assert said.usual_s == pytest.approx(2, rel=0.02)
 
 
-def test_the_slowest_rank_of_the_straggler_detector_is_named() -> None:
+def test_the_slowest_rank_of_the_straggler_detector_is_named():
     pace = megatron(slowed(times(300), 150, 1.5)).splitlines()
     straggler = " | MnRtt/Rnk: 3453.08ms/8 | MxRtt/Rnk: 5468.20ms/13 | MnPwr/Rnk: 601796W/8 |"
     (slow,) = answer("\n".join(line for each in pace for line in (each, straggler))).slow
@@ -187,7 +186,7 @@ def test_the_slowest_rank_of_the_straggler_detector_is_named() -> None:
     assert "; Megatron finds rank 13 slowest; a log cannot identify the node" in slow.line
 
 
-def test_a_gap_between_two_lines_is_a_silence() -> None:
+def test_a_gap_between_two_lines_is_a_silence():
     late = START + timedelta(seconds=60 * 2 + 1800)
     said = answer(megatron([2.0] * 60) + megatron([2.0] * 100, first=61, start=late))
     assert said.state is State.SILENT
@@ -204,14 +203,14 @@ def test_a_gap_between_two_lines_is_a_silence() -> None:
         "***** Running training *****\n",
     ],
 )
-def test_a_gap_that_the_log_explains_is_none(between: str) -> None:
+def test_a_gap_that_the_log_explains_is_none(between):
     late = START + timedelta(seconds=60 * 2 + 1800)
     said = answer(megatron([2.0] * 60) + between + megatron([2.0] * 100, first=61, start=late))
     assert said.silent == ()
     assert any(note.startswith("1802 s without a line at 2026-03-02 08:02:00: ") for note in said.notes)
 
 
-def test_a_process_that_was_silent_and_then_spoke_of_its_end_hung() -> None:
+def test_a_process_that_was_silent_and_then_spoke_of_its_end_hung():
     """A restart explains the wait for it, but not the silence before the watchdog's words."""
     text = megatron([2.0] * 60) + "[2026-03-02 08:32:00] Watchdog caught collective operation timeout: ...\n"
     text += "***** Running training *****\n" + megatron([2.0] * 100, start=START + timedelta(hours=1))
@@ -220,13 +219,13 @@ def test_a_process_that_was_silent_and_then_spoke_of_its_end_hung() -> None:
     assert "the last lines report an end" in silent.line
 
 
-def test_a_log_that_ends_in_an_error_says_so() -> None:
+def test_a_log_that_ends_in_an_error_says_so():
     said = answer(megatron(times(200)) + "Traceback (most recent call last):\n")
     assert (said.state, said.died, said.finished) == (State.HEALTHY, True, False)
     assert "the log ends with an error; run nodegate triage LOG" in said.notes
 
 
-def test_live_silence_ends_with_the_next_line_and_is_told_once() -> None:
+def test_live_silence_ends_with_the_next_line_and_is_told_once():
     watching = Watcher()
     text = list(lines(megatron([2.0] * 60)))
     for line in text:
@@ -239,7 +238,7 @@ def test_live_silence_ends_with_the_next_line_and_is_told_once() -> None:
     assert len(watching.answer().silent) == 1
 
 
-def test_a_finished_job_may_be_silent() -> None:
+def test_a_finished_job_may_be_silent():
     watching = Watcher()
     for line in lines(megatron([2.0] * 60) + "[after training is done] datetime: 2026-03-02 08:02:00\n"):
         watching.line(line)
@@ -247,13 +246,13 @@ def test_a_finished_job_may_be_silent() -> None:
     assert watching.answer().finished
 
 
-def test_a_silence_that_only_the_watchdog_s_own_clock_shows() -> None:
+def test_a_silence_that_only_the_watchdog_s_own_clock_shows():
     text = megatron([2.0] * 60) + "[rank3]:[E0302 08:32:00.118204311 x.cpp:616] [Rank 3] Watchdog caught collective"
     (silent,) = answer(f"{text} operation timeout: WorkNCCL(SeqNum=1)\n").silent
     assert (silent.iteration, silent.died) == (60, True)
 
 
-def test_pauses_that_become_frequent_and_follow_no_period_are_named() -> None:
+def test_pauses_that_become_frequent_and_follow_no_period_are_named():
     rng = random.Random(3)  # noqa: S311
     pace = times(900)
     for number in range(900):
@@ -265,7 +264,7 @@ def test_pauses_that_become_frequent_and_follow_no_period_are_named() -> None:
     assert "check garbage collection first" in note
 
 
-def test_a_much_slower_time_inside_a_slow_one_is_told_again() -> None:
+def test_a_much_slower_time_inside_a_slow_one_is_told_again():
     pace = slowed(slowed(times(1200), 400, 1.3), 800, 3.0)
     first, second = answer(megatron(pace)).slow
     assert (first.since, second.since) == (401, 801)
@@ -274,13 +273,13 @@ def test_a_much_slower_time_inside_a_slow_one_is_told_again() -> None:
 
 
 @pytest.mark.parametrize(("factor", "steps"), [(1.05, 1200), (1.3, 230), (3.0, 20)])
-def test_the_larger_the_sooner(factor: float, steps: int) -> None:
+def test_the_larger_the_sooner(factor, steps):
     text = megatron(slowed(times(2400, usual_s=3.0, noise=0.02), 1000, factor))
     (slow,) = answer("\n".join(text.splitlines()[: 1000 + steps])).slow
     assert slow.since == pytest.approx(1001, abs=60)
 
 
-def deepspeed_every_tenth(pace: list[float]) -> str:
+def deepspeed_every_tenth(pace):
     """DeepSpeed with steps_per_print 10: each line has the rate of its own step alone, and the clock."""
     now, text = START, ""
     for number, value in enumerate(pace, 1):
@@ -296,14 +295,14 @@ def deepspeed_every_tenth(pace: list[float]) -> str:
 HICCUPS = range(140, 1001, 140)  # single long steps, among those that are printed
 
 
-def test_three_samples_that_the_clock_confirms_are_enough_in_a_job_with_many_hiccups() -> None:
+def test_three_samples_that_the_clock_confirms_are_enough_in_a_job_with_many_hiccups():
     pace = slowed(spikes(1000, 4, HICCUPS, usual_s=3.1), 905, 3.0)
     (slow,) = answer(deepspeed_every_tenth(pace[:930])).slow
     assert slow.since >= 900
     assert answer(deepspeed_every_tenth(pace[:920])).slow == ()
 
 
-def test_three_long_samples_among_steps_as_fast_as_ever_are_hiccups() -> None:
+def test_three_long_samples_among_steps_as_fast_as_ever_are_hiccups():
     pace = spikes(1000, 4, {*HICCUPS, 910, 920, 930}, usual_s=3.1)
     assert answer(deepspeed_every_tenth(pace[:935])).slow == ()
 
@@ -311,7 +310,7 @@ def test_three_long_samples_among_steps_as_fast_as_ever_are_hiccups() -> None:
 SLOW_AT = 400
 
 
-def series(seed: int, count: int, noise: float, spikes: bool, slow_by: float = 1) -> Iterator[float]:
+def series(seed, count, noise, spikes, slow_by=1):
     rng = random.Random(seed)  # noqa: S311
     for number in range(count):
         value = rng.lognormvariate(0, noise)
@@ -321,13 +320,13 @@ def series(seed: int, count: int, noise: float, spikes: bool, slow_by: float = 1
 
 
 @pytest.mark.parametrize(("noise", "spikes"), [(0.01, False), (0.01, True), (0.04, True), (0.10, True)])
-def test_no_false_alarm_in_30_000_iterations(noise: float, spikes: bool) -> None:
+def test_no_false_alarm_in_30_000_iterations(noise, spikes):
     for seed in range(3):
         seen = map(Rule().add, series(seed, 10_000, noise, spikes))
         assert not any(each.slow for each in seen if each is not None)
 
 
-def test_a_slow_time_does_not_become_what_is_usual() -> None:
+def test_a_slow_time_does_not_become_what_is_usual():
     judge = Rule()
     *_, last = (seen for value in series(1, SLOW_AT + 5000, 0.02, True, 1.3) if (seen := judge.add(value)))
     assert last.slow
