@@ -21,13 +21,14 @@ class CounterCase(cases.Case):
     during: Callable[[Machine], object] = lambda machine: None
     before: Callable[[Machine], object] = lambda machine: None
     machine: Callable[..., Machine] = Machine.hgx_h100
+    seconds: float = LOAD_S
 
 
 def counted(case):
     """The facts of the machine before the load, and after it."""
     first = case.machine(NODE)
     case.before(first)
-    second = case.machine(NODE, epoch_s=EPOCH_S + LOAD_S)
+    second = case.machine(NODE, epoch_s=EPOCH_S + case.seconds)
     case.before(second)
     case.during(second)
     return Counters(facts_of(first), facts_of(second))
