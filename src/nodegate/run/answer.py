@@ -55,7 +55,7 @@ def lines(report: Report, folder: Path, width: int) -> list[AnswerLine]:
     lang = next(iter(report.run.contract.languages), "en")
     with speaking(lang):
         said = list(_said(report if lang == "en" else replace(report), folder, max(NARROWEST, width)))
-    return [replace(each, text=each.text.replace(_SECOND, "")) for each in said]
+    return [replace(each, text=_narrow(each.text)) for each in said]
 
 
 def _said(report: Report, folder: Path, width: int) -> Iterator[AnswerLine]:
@@ -202,6 +202,10 @@ def _lines(text: str, width: int, colour: str = "") -> Iterator[AnswerLine]:
 def _wide(text: str) -> str:
     """The text with a placeholder beside each character that takes two columns, so that its length is its width."""
     return text if text.isascii() else _TWO_COLUMNS.sub(rf"\g<0>{_SECOND}", text)
+
+
+def _narrow(shown: str) -> str:
+    return shown.replace(_SECOND, "")
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -42,6 +42,7 @@ class Options(NamedTuple):
     phases: Sequence[Tuple[str, float]] = (("bf16", 0.7), ("fp32", 0.3))
     matrix: int = 8192
     path: str = "auto"
+    library: str = ""
     places: Sequence[Tuple[str, str]] = ()
     not_brought: str = ""
     start_limit_s: float = 120.0
@@ -93,7 +94,9 @@ def _burn_with_the_best(document: Entry, options: Options, entries: "List[Entry]
     the next; once that has cost the time of a start, to nodegate's own kernels.
     """
     libraries: List[Entry] = []
-    if options.path != "ptx":
+    if options.library and options.path != "ptx":
+        libraries = [find_cublas.Library(options.library, (), "the caller")._asdict()]
+    elif options.path != "ptx":
         libraries = find_cublas.entries(document["cuda_driver_version"], options.places)
         if options.not_brought:
             libraries.append(find_cublas.Library("libcublas.so", (), "--tools", options.not_brought)._asdict())
@@ -107,8 +110,12 @@ def _burn_with_the_best(document: Entry, options: Options, entries: "List[Entry]
             break
         library["refused"] = refusals[0]
     else:
-        _burn_with(document, options, entries, "", began)
-        document["library_refused"] = "; ".join("{path}: {refused}".format(**each) for each in libraries)
+        if options.path == "cublas":
+            document["refused"] = "" if document["gpus"] else "cuBLAS was not found on this node"
+            document["gpus"] = document["gpus"] or [identity(each) for each in entries]
+        else:
+            _burn_with(document, options, entries, "", began)
+            document["library_refused"] = "; ".join("{path}: {refused}".format(**each) for each in libraries)
     document.update(libraries=libraries, library_why=find_cublas.why(document["library"], libraries))
 
 
