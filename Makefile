@@ -11,14 +11,16 @@ PYTHON_HERE = $(shell $(BIN)/python -c pass 2>/dev/null && echo $(BIN)/python ||
 demo: .venv/installed
 	$(BIN)/nodegate demo
 
-# Whole fleets over sshd and systemd, simulated fleets by the hundred, installations from packages: `make lab` runs them.
+# Whole fleets over sshd and systemd, simulated fleets by the hundred, installations from packages: `make lab` runs them,
+# and of the others each test that is marked as long.
 LONG := tests/endtoend tests/long
+ROOMS := tests $(addprefix --ignore ,$(LONG)) --dist loadfile
 
 # Three workers for two cores: a third of the time of these tests is waiting for what hangs.
 test: .venv/test-installed
 	tests/system_packages.sh
 	$(MAKE) lint
-	$(BIN)/python -m pytest tests $(addprefix --ignore ,$(LONG)) -n 3 --dist loadfile
+	$(BIN)/python -m pytest $(ROOMS) -n 3 -m "not long"
 
 # What a change breaks first, within a minute on two idle cores from the second call on: style, types, checks, knowledge.
 check: lint
@@ -31,6 +33,7 @@ lab: .venv/test-installed
 	tests/system_packages.sh lab
 	$(BIN)/python -m pytest tests/endtoend -n 2
 	$(BIN)/python -m pytest tests/long -n 2 --dist loadfile
+	$(BIN)/python -m pytest $(ROOMS) -n 3 -m long
 	$(BIN)/python -m lab build --suite trixie --suite bookworm
 	$(BIN)/python -m pytest lab/tests --ignore lab/tests/kubernetes -n 2 --durations 10
 

@@ -50,6 +50,7 @@ def sentences(report):
     return {each[name] for each in found for name in ("text", "note", "action") if name in each}
 
 
+@pytest.mark.long
 def test_a_whole_run_over_the_demo_decides_the_same_in_any_words(tmp_path):
     plain, report = run_of_the_demo(tmp_path / "plain", "-m", "pytest")
     replaced, other = run_of_the_demo(tmp_path / "random", "-m", "support.random_words", "11")

@@ -105,12 +105,14 @@ def printed(folder):
     return found
 
 
+@pytest.mark.long
 def test_the_demo(delivery):
     found = printed(delivery.first)
     assert len(found) > 60
     assert sorted(found) == sorted(expected(delivery.first))
 
 
+@pytest.mark.long
 def test_16_nodes(tmp_path):
     machines = [Machine.hgx_h100(f"gpu{number:04d}", number) for number in range(1, 17)]
     write_fleet(tmp_path, machines)

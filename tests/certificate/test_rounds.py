@@ -57,6 +57,7 @@ def test_a_serial_number_in_two_nodes_is_named():
     assert in_two_nodes(rounds(FIRST)) == []
 
 
+@pytest.mark.long
 def test_a_second_round_names_the_replaced_board(delivery):
     before, now = kept(delivery.second), load(delivery.second)
     assert [each.run for each in before.rounds] == ["run1"]

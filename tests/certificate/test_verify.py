@@ -56,6 +56,7 @@ def said(capsys, *arguments):
     return code, out.out + out.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FILES.values())
 def test_a_paper_and_its_run_are_equal(run, name, capsys):
     code, text = said(capsys, run / name, run)
@@ -97,6 +98,7 @@ def test_a_change_of_the_paper_is_told(run, old, new, told, capsys):
     assert answer["differences"] == out.splitlines()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [1, 40])
 @pytest.mark.parametrize("lang", ENDED)
 def test_each_changed_digit_is_told_and_of_a_pdf_its_page(  # noqa: PLR0917 - fixtures
@@ -152,6 +154,7 @@ def test_a_change_of_the_folder_is_1_and_what_cannot_be_compared_is_2(run, chang
     assert words in out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lang", ENDED)
 def test_a_printed_pdf_names_its_run_on_each_page(pdfs, delivery, lang, capsys):
     pages = pypdf.PdfReader(pdfs[lang]).pages

@@ -17,6 +17,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "silent-value
 SEED, SAMPLE = 27, 250
 
 
+@pytest.mark.long
 def test_of_a_sample_every_silence_that_changes_nothing_has_its_reason():
     some = random.Random(SEED).sample(silent_values.cases(), SAMPLE)  # noqa: S311 - the same sample each time
     outcomes = list(silent_values.tried(some))
@@ -24,6 +25,7 @@ def test_of_a_sample_every_silence_that_changes_nothing_has_its_reason():
     assert silent_values.unexplained(outcomes) == []
 
 
+@pytest.mark.long
 def test_a_section_that_is_missing_hung_denied_or_empty_is_never_accepted_without_a_word():
     wholes = [each for each in silent_values.cases() if len(each[2]) == 1]
     assert {where for _, _, where, _ in wholes} >= {("disks",), ("netdev",), ("jobs",), ("kernel_log",), ("nvml",)}

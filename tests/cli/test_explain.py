@@ -41,6 +41,7 @@ def test_what_nothing_is_called(word, capsys):
     assert capsys.readouterr().err.startswith("nodegate: nothing is called")
 
 
+@pytest.mark.long
 def test_each_verdict_check_and_page_that_a_message_names_is_known(capsys):
     named = {
         match

@@ -194,6 +194,7 @@ def test_the_exit_code_of_bootcheck_stands_when_nobody_reads_its_line(tmp_path):
     assert done.stderr == ""
 
 
+@pytest.mark.long
 def test_demo_runs_in_a_site_folder_and_does_not_take_an_earlier_run_for_its_own(site):
     done = nodegate("demo", where=site)
     assert done.returncode == 0, done.stdout

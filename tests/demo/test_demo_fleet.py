@@ -123,6 +123,7 @@ def test_the_findings_of_the_demos_report_are_its_planted_causes():
     assert at_fault == {fault.node for fault in fleet().faults}
 
 
+@pytest.mark.long
 def test_the_files_of_the_demo_follow_their_schemas(tmp_path):
     report = build_report(Run("demo", "delivery", 0.0, 0.0, "0"), acceptance(), records(), {})
     render(report, tmp_path, everything=True)

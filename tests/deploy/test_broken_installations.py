@@ -94,6 +94,7 @@ def test_a_whole_installation_drains_an_unfit_node_and_observing_says_so(site):
     assert (code, is_drained, said.endswith("; drained\n")) == (1, True, True), said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("where", "how"),
     [

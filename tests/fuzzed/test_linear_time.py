@@ -28,6 +28,7 @@ def line_of(piece):
     return lambda size: (piece * (size // len(piece) + 1))[:size]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in TARGETS if name != "watch.own_pattern"])  # it is ended by the clock
 def test_long_lines_and_near_misses(name):
     target = TARGETS[name]
@@ -35,6 +36,7 @@ def test_long_lines_and_near_misses(name):
     assert {shape: times for shape, times in grown.items() if times > MOST_GROWTH} == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize("name", LOGS)
 def test_one_long_line_in_a_log(name, line):

@@ -66,6 +66,7 @@ def _ask(url, nodes):
     return dict(json.loads(done.stdout))
 
 
+@pytest.mark.long
 def test_a_worker_whose_exporter_is_killed_is_lost_and_until_then_nobody_is_blamed(tmp_path):
     story = Story(1, "live", "", "bare", "default", ["live1", "live2"], "NVIDIA H100 80GB HBM3",
                   np.random.default_rng(1), 15, int(time.time()))  # fmt: skip

@@ -98,6 +98,7 @@ def _fires(url, rule, story):
     return any(b - a == need * EVERY_S for times in series for a, b in zip(times, times[need:], strict=False))
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("job_stories")
 def test_each_alert_fires_on_the_stories_of_its_class_and_on_no_healthy_one(url):
     """The rules of deploy/prometheus, for the label that names jobs in a story, asked of the real Prometheus."""
@@ -116,6 +117,7 @@ def test_each_alert_fires_on_the_stories_of_its_class_and_on_no_healthy_one(url)
     assert said == []
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("victoria-metrics") is None, reason="Debian's victoria-metrics is not installed")
 def test_stories_are_told_right_over_victoria_metrics(tmp_path):
     """The smallest story of each class."""

@@ -57,6 +57,7 @@ def _metrics(outcome):
     return outcome.verdicts("metrics.node")
 
 
+@pytest.mark.long
 def test_metrics_stand_beside_the_checks_of_each_node(tmp_path, job):
     """They warn of their node in a claim of their own, and change no verdict; a disagreement is one line."""
     story, url = job
@@ -139,6 +140,7 @@ def _told(folder):
     return sorted((each.node, each.message) for each in found if each.check == "metrics.node")
 
 
+@pytest.mark.long
 def test_a_server_that_does_not_answer_is_not_judged_with_the_reason(tmp_path):
     write_fleet(tmp_path, [Machine.hgx_h100("gpu01", 1), Machine.hgx_h100("gpu02", 2)])
     outcome = _run(tmp_path, "--inventory", "hosts.yaml", "--metrics", "http://127.0.0.1:9")

@@ -62,6 +62,7 @@ def test_one_serial_number_for_two_machines_is_a_warning(of_gpu):
     assert "gpu1 and gpu2 report the same serial number" in one_name(machines)["gpu2"].message
 
 
+@pytest.mark.long
 def test_a_swapped_pair_is_an_error(tmp_path):
     machines = four()
     machines["gpu1"].set("system", "hostname", "gpu2.cluster.example")

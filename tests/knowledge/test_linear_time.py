@@ -47,6 +47,7 @@ def grows_too_fast(pattern, example):
     return any(growth(pattern.search, make, CHARACTERS, QUICK_S) > MOST_GROWTH for make in near_misses(example))
 
 
+@pytest.mark.long
 def test_the_time_of_a_pattern_grows_with_the_line(subtests):
     for name in sorted(ONCE.values()):
         with subtests.test(name):

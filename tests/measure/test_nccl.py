@@ -93,6 +93,7 @@ def test_what_we_set_stands_in_the_command_and_nothing_of_the_login(tmp_path, mo
     assert "do-not-keep-me" not in json.dumps(document("nccl", attempts([rans])))
 
 
+@pytest.mark.long
 def test_a_hung_all_reduce_is_killed_and_ring_tells_that_it_is_nvls(tmp_path):
     tools = fake.install(tmp_path / "tools", faults={"all_reduce": "hang"})
     rans = run_here(tools, HANGING)
@@ -103,6 +104,7 @@ def test_a_hung_all_reduce_is_killed_and_ring_tells_that_it_is_nvls(tmp_path):
     assert naming(tools) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("told", "endings", "why"),
     [

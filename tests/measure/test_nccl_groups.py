@@ -165,6 +165,7 @@ class Ended(Crew):
             done[name] = job()
 
 
+@pytest.mark.long
 def test_the_end_of_the_run_leaves_no_process_on_any_node(tmp_path):
     def left():
         folder = Path(tempfile.mkdtemp(dir=tmp_path))

@@ -128,6 +128,7 @@ def test_what_the_counters_cannot_confirm_is_told():
     assert told == ["measured; the ports' own counters cannot confirm it"]
 
 
+@pytest.mark.long
 def test_counters_of_a_run(tmp_path):
     with LoadFleet(tmp_path / "fleet", 2) as fleet:
         for node in fleet.nodes:

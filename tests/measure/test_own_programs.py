@@ -192,6 +192,7 @@ def test_the_real_program_on_a_machine_without_driver_says_that_there_is_none(ow
     assert "no driver" in said.next_step
 
 
+@pytest.mark.long
 def test_the_real_copies_over_a_session_give_metrics_of_every_gpu(monkeypatch, tmp_path):
     for name, value in copies_node.environment(healthy_h100(2).write(tmp_path / "scenario.conf")).items():
         monkeypatch.setenv(name, value)

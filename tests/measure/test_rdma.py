@@ -115,6 +115,7 @@ def test_a_slow_nic_is_slow_with_everybody_and_its_partners_are_not(made):
     assert {run.link.peer: run.notes.peer_best for run in found["gpu01"].of(WRITE)}["gpu03"] == 100.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "kind", "said"),
     [

@@ -81,6 +81,7 @@ def nodes_of(folder):
     return sorted(each["name"] for each in json.loads((folder / "run.json").read_text())["nodes"])
 
 
+@pytest.mark.long
 def test_all_idle_nodes_accepted_is_0_and_who_is_busy_is_counted(site):
     code, said = night(site)
     assert code == 0, said
@@ -88,6 +89,7 @@ def test_all_idle_nodes_accepted_is_0_and_who_is_busy_is_counted(site):
     assert (site / "reports/latest").resolve() == folders(site)[0].resolve()
 
 
+@pytest.mark.long
 def test_a_bad_node_is_1(site):
     record = site / "recordings/gpu1/facts.json"
     record.write_text(record.read_text().replace('"current_link_width": "16"', '"current_link_width": "8"'))
@@ -95,6 +97,7 @@ def test_a_bad_node_is_1(site):
     assert (code, "2 of 3 nodes accepted" in said) == (1, True), said
 
 
+@pytest.mark.long
 def test_nodes_come_in_their_turn_round_after_round(site):
     assert night(site, "--nodes", "gpu2")[0] == 0
     code, said = night(site, "--most-nodes", "2")
@@ -102,11 +105,13 @@ def test_nodes_come_in_their_turn_round_after_round(site):
     assert [nodes_of(each) for each in folders(site)[1:]] == [["gpu1", "gpu3"], ["gpu2", "gpu4"]]
 
 
+@pytest.mark.long
 def test_nobody_judged_is_not_a_good_night(site):
     code, said = night(site, "--nodes", "gpu4")
     assert (code, "no node was judged" in said) == (2, True), said
 
 
+@pytest.mark.long
 def test_two_nights_at_once(waiting):
     with going(waiting) as first:
         code, said = night(waiting)
@@ -140,6 +145,7 @@ def kill(night_of):
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_a_night_that_was_killed_goes_on_with_its_own_run(waiting):
     with going(waiting) as killed:
         kill(killed)
@@ -150,6 +156,7 @@ def test_a_night_that_was_killed_goes_on_with_its_own_run(waiting):
     assert len(folders(waiting)) == 1
 
 
+@pytest.mark.long
 def test_a_night_that_was_killed_after_its_run_tests_no_node_twice(site):
     assert night(site, "--most-nodes", "2", "--within", "1h")[0] == 0
     first, second = folders(site)
@@ -173,6 +180,7 @@ def test_a_night_that_was_killed_and_is_over_is_told_once(waiting):
     assert "cut short" not in night(waiting)[1]
 
 
+@pytest.mark.long
 def test_a_run_that_outlives_its_killed_night_keeps_the_next_one_away(waiting):
     with going(waiting) as killed:
         killed.kill()
@@ -203,6 +211,7 @@ def test_a_night_that_cannot_be_done_is_2_and_told(site, inventory, words):
     assert words in (site / "told").read_text()
 
 
+@pytest.mark.long
 def test_a_full_disk_is_2_and_told(site):
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")
@@ -219,6 +228,7 @@ def test_a_full_disk_is_2_and_told(site):
     assert "No space left on device" in (site / "told").read_text()
 
 
+@pytest.mark.long
 def test_old_nights_go_and_acceptances_and_the_newest_run_stay(site):
     for _ in range(2):
         assert night(site, "--nodes", "gpu1")[0] == 0

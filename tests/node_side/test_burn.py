@@ -128,6 +128,7 @@ def test_gpus_that_cannot_be_loaded_say_why_and_the_others_burn(tmp_path):
     assert gpus[4]["started_s"] < 60  # the start's own limit is 120 s
 
 
+@pytest.mark.long
 def test_a_hang_is_named_by_its_call_and_costs_only_its_gpu(tmp_path):
     hangs = {1: ("cuStreamSynchronize", 5), 2: ("cuMemcpyDtoH_v2", 40)}
     scenario = healthy_h100(3)
@@ -140,6 +141,7 @@ def test_a_hang_is_named_by_its_call_and_costs_only_its_gpu(tmp_path):
     assert gpus[0]["phases"][0]["iterations"] > 0
 
 
+@pytest.mark.long
 def test_a_hang_at_the_start_is_given_the_time_of_the_start(tmp_path):
     gpus = cuda.burn(healthy_h100(2).set(0, "cuda.hang.cuInit", 1), tmp_path, start_limit_s=20.0)["gpus"]
     assert gpus[0]["error"] == "no answer within 20 s, at cuInit"
@@ -231,6 +233,7 @@ def test_what_a_library_has_no_algorithm_for_is_left_out(planted, left_out, tmp_
     assert [each["dtype"] for each in gpu["phases"]] == [dtype for dtype in ALL if dtype not in left_out]
 
 
+@pytest.mark.long
 def test_gpus_that_differ_with_cublas_are_burned_again_with_our_own_kernels(tmp_path):
     scenario = healthy_h100(3).set(1, "cuda.wrong.cublas", 1)
     document = cuda.burn(scenario, tmp_path, path="auto", places=NAMED, phases=[*THREE.items()])

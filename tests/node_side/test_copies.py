@@ -158,6 +158,7 @@ def test_gpus_that_cannot_copy_say_why_keep_what_they_had_and_stop_no_other(tmp_
     assert {(each["from"], each["to"]) for each in found["peers"]["copies"]} == {(0, 2), (2, 0)}
 
 
+@pytest.mark.long
 def test_a_gpu_that_hangs_in_its_turn_is_named_and_the_next_one_has_its_own(tmp_path):
     scenario = healthy_h100(2).set(0, "cuda.hang.cuMemcpyHtoDAsync_v2", 1)
     found = copies_node.run(scenario, tmp_path, answer_limit_s=12.0)
@@ -206,6 +207,7 @@ def test_a_pair_that_fails_leaves_the_others(tmp_path):
     assert pair(found, 0, 1)["error"] == pair(found, 2, 0)["error"] == ""
 
 
+@pytest.mark.long
 def test_a_pair_that_hangs_is_named_and_the_rest_is_done_by_a_new_process(tmp_path):
     scenario = healthy_h100(3).set(0, "cuda.hang.cuMemcpyPeerAsync", 1)
     found = copies_node.run(scenario, tmp_path, peers="ring", answer_limit_s=12.0)

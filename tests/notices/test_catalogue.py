@@ -3,6 +3,7 @@
 import os
 import re
 
+import pytest
 from support import catalogue
 
 from nodegate.words.catalogue import words
@@ -11,6 +12,7 @@ GLOSSARY = catalogue.ROOT / "docs" / "reference" / "glossary.md"
 PO = catalogue.read((catalogue.FOLDER / "nodegate.po").read_text("utf-8"))
 
 
+@pytest.mark.long
 def test_each_sentence_of_the_code_has_its_chinese_and_no_other_is_there():
     asked = set(catalogue.asked_for())
     assert len(asked) > 1000

@@ -62,6 +62,7 @@ def test_no_file_and_no_line_of_a_run_has_a_secret(first):
         assert secret not in outcome.stdout + outcome.stderr
 
 
+@pytest.mark.long
 def test_no_process_of_a_run_has_a_secret_that_a_variable_or_a_file_holds(server, tmp_path):
     """A program that is started in the run looks at each process's arguments, and at its own environment."""
     kept, spy = tmp_path / "hook", tmp_path / "spy"

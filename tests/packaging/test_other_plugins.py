@@ -23,6 +23,7 @@ def rival(request, tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", ["rival", "nodegate"])
 def test_our_runs_work_beside_it(rival, tmp_path, first):
     fleet = write_fleet(tmp_path, [Machine.hgx_h100("gpu0001", 1)])

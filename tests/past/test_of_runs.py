@@ -51,6 +51,7 @@ def site(tmp_path_factory):
     return where / "reports"
 
 
+@pytest.mark.long
 def test_a_run_leaves_its_verdicts_causes_and_numbers(site):
     runs, decisions, causes, _, places, traits, numbers = held(site / "fleet.sqlite")
     assert [row[0] for row in runs] == ["one"]  # what is judged again is no run of its own

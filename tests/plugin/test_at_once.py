@@ -152,6 +152,7 @@ def plain(fleet):
     return fingerprint(fleet, "plain", "--inventory", "hosts.yaml")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 def test_the_results_are_the_same_and_each_node_is_a_gzip_member(fleet, plain, way):
     run = way.replace(" ", "-")

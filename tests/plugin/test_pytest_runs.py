@@ -31,6 +31,7 @@ def run(fleet, *arguments, **settings):
     return run_pytest(fleet.parent, ["--inventory", str(fleet), *arguments], **settings)
 
 
+@pytest.mark.long
 def test_a_bad_node_fails_and_its_healthy_neighbours_are_accepted(whole):
     assert whole.exit_code == 1, whole.stdout
     names = ("gpu0001", "gpu0002", "gpu0003", "gpu0004")

@@ -143,6 +143,7 @@ def test_ctrl_c_still_gives_the_answer_and_how_to_continue(fleet, tmp_path):
     assert said.splitlines()[-1].startswith(("report: ", "details: "))
 
 
+@pytest.mark.long
 def test_the_demo_fits_on_two_screens_and_nothing_is_cut_off(tmp_path):
     """Word for word; to accept new words read the difference, then write them with NODEGATE_WRITE_GOLDEN=1."""
     demo = suite_folder(INVENTORY) / "demo.yaml"

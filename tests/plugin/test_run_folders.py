@@ -91,6 +91,7 @@ PUTS: list[Callable[[Path], object]] = [
 ]
 
 
+@pytest.mark.long
 def test_wrong_evidence_is_an_error_of_its_node_alone(tmp_path):
     names = [f"gpu{number:04}" for number in range(1, len(PUTS) + 2)]
     write_fleet(tmp_path, [Machine.hgx_h100(name, number) for number, name in enumerate(names)])
@@ -287,6 +288,7 @@ def start(machines, folder, *arguments):
     return begin(folder, *arguments)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
 def test_resume_after_kill_9_measures_the_rest(machines, tmp_path, more):
     running = start(machines, tmp_path, "--profile", "nightly", "--nodes", "node[1-2]")
@@ -305,6 +307,7 @@ def test_resume_after_kill_9_measures_the_rest(machines, tmp_path, more):
     assert json.loads((tmp_path / "run" / "run.json").read_text())["profile"] == "nightly"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
 def test_ctrl_c_in_mid_measurement_accepts_nobody(machines, tmp_path, more):
     running = start(machines, tmp_path, *more)

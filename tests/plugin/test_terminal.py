@@ -75,6 +75,7 @@ def slow(fleet):
 BY_FORK = pytest.mark.skipif(sys.version_info >= (3, 12), reason="fork() warns in a process with threads")
 
 
+@pytest.mark.long
 @BY_FORK
 def test_the_live_line_is_gone_when_the_dots_come(slow):
     written = on_a_terminal(slow.parent, "--inventory", "hosts.yaml", "-rA")
@@ -85,6 +86,7 @@ def test_the_live_line_is_gone_when_the_dots_come(slow):
     assert left.startswith(".E")
 
 
+@pytest.mark.long
 @BY_FORK
 def test_the_live_line_is_gone_when_the_answer_comes(slow):
     written = on_a_terminal(slow.parent, "--inventory", "hosts.yaml")
@@ -94,6 +96,7 @@ def test_the_live_line_is_gone_when_the_answer_comes(slow):
     assert [line for line in left if line][1].startswith(said)
 
 
+@pytest.mark.long
 @BY_FORK
 def test_under_n_there_is_no_live_line_to_wipe_the_dots(slow):
     assert "\r\x1b[Kfacts:" not in on_a_terminal(slow.parent, "--inventory", "hosts.yaml", "-n", "2")

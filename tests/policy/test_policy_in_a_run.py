@@ -83,6 +83,7 @@ def fleet_line(outcome):
     return next(line for line in outcome.stdout.splitlines() if line.startswith("fleet: "))
 
 
+@pytest.mark.long
 def test_without_the_option_every_claim_blocks_as_the_policy_default_says(site, plain):
     outcome, report = plain
     assert fleet_line(outcome).startswith("fleet: refused: class A (no node may have one): ")
@@ -111,6 +112,7 @@ def test_a_limit_of_the_policy_judges_the_same_evidence(plain, fast):
     assert report["fleet_result"]["why"] == "class A (clause 3): compute refuted on 2 of 2 nodes"
 
 
+@pytest.mark.long
 def test_workers_judge_by_the_same_policy(site, fast):
     _, together = judged(site, "--policy", "fast.yaml", "-n", "2")
     assert together["fleet_result"] == fast[1]["fleet_result"]
@@ -164,6 +166,7 @@ def test_a_run_that_goes_on_is_asked_for_its_policy_again(site):
     assert run_pytest(site, ["--resume", "other", *part]).exit_code == 0
 
 
+@pytest.mark.long
 def test_what_only_contracts_ask_for_is_claimed_where_a_policy_names_it(site):
     (site / "even.yaml").write_text(HEAD.format(name="even") + '  even_heat: {class: A, clause: "7"}\n')
     found = {}
@@ -224,6 +227,7 @@ FAULTS = read_faults(FOLDER / "demo" / "faults.yaml")
 WITHOUT = {"hgx01", "hgx09", "roce01", "roce06"}  # a fault
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["strict-h100", "clustermax", "nvidia-acv"])
 def test_a_demand_on_the_test_is_not_a_fault_of_the_node(policy, tmp_path):
     """The demo was recorded in a short burn: strict-h100 asks for 24 h, and says nothing against the node."""

@@ -73,6 +73,7 @@ def planted(tmp_path_factory):
     return root
 
 
+@pytest.mark.long
 def test_what_nothing_reads_is_kept_for_a_reason_and_nothing_else(planted, tmp_path):
     read = reads(planted, tmp_path)
     assert fields() - read == KEPT.keys()

@@ -75,6 +75,7 @@ def left_in(text):
     return ENGLISH.findall(NAMES.sub("", MARKED.sub("", text)))
 
 
+@pytest.mark.long
 def test_no_english_is_left_on_the_page_after_its_scripts_ran(told):
     page = browser.dump_dom(told[0] / "report.html")
     assert '<html lang="zh-CN"' in page

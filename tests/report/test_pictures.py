@@ -55,6 +55,7 @@ def report(folder):
     return load(folder)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("metric", ["burn.bf16_tflops", "memory.host_to_device_gb_per_s"])
 def test_each_dot_is_a_value_and_what_did_not_pass_is_named(metric, run, report):
     entry = next(each for each in measurements(report.nodes) if each.metric == metric)
@@ -171,6 +172,7 @@ def second(folder, tmp_path_factory):
     return here / "run"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("again", [False, True])
 def test_each_dot_is_a_part_and_its_acceptance(again, run, second, tmp_path):
     if again:

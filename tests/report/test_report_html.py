@@ -191,6 +191,7 @@ def test_the_small_page_carries_what_passed_and_the_large_one_says_where_it_is(t
     assert "The values of passed checks are in results.jsonl.gz." in large
 
 
+@pytest.mark.long
 def test_paper_has_every_node_with_a_finding(tmp_path):
     pypdf = pytest.importorskip("pypdf")
     report = fleet(200)
@@ -224,6 +225,7 @@ def test_a_fleet_out_of_reach_says_so_in_one_row(tmp_path):
     assert 'data-ready="yes"' in dom
 
 
+@pytest.mark.long
 def test_a_large_fleet_is_made_in_seconds_and_stays_below_two_megabytes(tmp_path):
     report = fleet(1250)
     started = time.process_time()
@@ -235,6 +237,7 @@ def test_a_large_fleet_is_made_in_seconds_and_stays_below_two_megabytes(tmp_path
     assert dom.count("<tr data-index=") == 1250
 
 
+@pytest.mark.long
 def test_the_size_is_bounded_where_every_node_says_something_else(tmp_path):
     nodes = []
     for index in range(300):
@@ -310,6 +313,7 @@ def test_a_filter_that_is_set_is_written_into_the_address(tmp_path):
     assert 'data-address="#show=find=gpu00+a%26b"' in asking(written(fleet(64), tmp_path), ask)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, False), (1280, True)])
 def test_axe_finds_nothing(tmp_path, width, dark):
     assert browser.accessibility(written(fleet(8), tmp_path), width, dark=dark) == []

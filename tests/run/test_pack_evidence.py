@@ -108,6 +108,7 @@ def test_the_page_leads_to_the_files_that_there_are(run):
 # ---- what reads it ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("extra", [(), ("-n", "2")], ids=["one process", "workers"])
 def test_it_is_judged_again_to_the_same_results(run, extra):
     outcome = run_over(run.parent, "--replay", "run", "--run-dir", "again", *extra)
@@ -192,6 +193,7 @@ def test_a_damaged_file_is_an_error_with_its_name(tmp_path, packed, message):
     assert copied.error is not None
 
 
+@pytest.mark.long
 def test_a_small_file_that_becomes_huge_takes_no_memory(tmp_path):
     bomb = compress(bytes(1 << 30))
     assert len(bomb) < MAX_FACTS_BYTES

@@ -17,6 +17,7 @@ CHECKS = [*sorted((ROOT / "checks").glob("test_*.py")), ROOT / "src" / "nodegate
 _COLUMNS = re.compile(r"^\| (`[^|]+`) \| (string|Int64|float64|object) \|", re.MULTILINE)
 
 
+@pytest.mark.long
 def test_what_was_promised_is_there():
     promised = FILE.read_text("utf-8").splitlines()
     assert [each for each in promised if each not in lines()] == [], "docs/guide/api.md says how a name goes"

@@ -76,6 +76,7 @@ def test_what_the_lease_ends_leaves_nothing_when_everything_here_is_killed(secon
         becomes(seconds, there=False, within_s=12)
 
 
+@pytest.mark.long
 def test_a_controller_that_was_stopped_says_so_and_starts_nothing_more(seconds):
     with controller(seconds) as process:
         process.send_signal(signal.SIGSTOP)
@@ -86,6 +87,7 @@ def test_a_controller_that_was_stopped_says_so_and_starts_nothing_more(seconds):
     assert all(line.startswith("there: the controller was silent for ") for line in said), said
 
 
+@pytest.mark.long
 def test_a_busy_controller_keeps_its_lease():
     """Threads that compute without a pause, more than there are processors."""
     ended = threading.Event()

@@ -38,6 +38,7 @@ def test_the_time_limit_ends_the_whole_tree(session, seconds):
     assert running(seconds) == []
 
 
+@pytest.mark.long
 def test_what_was_written_before_the_time_limit_is_kept(session):
     script = "echo first; trap 'echo last; exit' TERM; while :; do sleep 0.1; done"
     output = session.run(["sh", "-c", script], timeout_s=6)

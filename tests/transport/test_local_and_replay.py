@@ -82,6 +82,7 @@ def test_a_recorded_node_runs_nothing_and_is_always_free(tmp_path):
     session.close()
 
 
+@pytest.mark.long
 def test_a_node_that_does_not_take_our_program_leaves_nothing_to_wait_for(tmp_path, monkeypatch):
     monkeypatch.setattr(CommandSession, "answer_s", 0.5)
     reads_nothing = tmp_path / "python3"

@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 
+import pytest
 from support.sshd import changed, free_port, make_key, public_key
 from support.unreachable import refusal, with_known_hosts
 
@@ -51,6 +52,7 @@ def test_errors_have_the_same_kinds(fleet, node, tmp_path):
     assert "SHA256:" in changed_key.reason
 
 
+@pytest.mark.long
 def test_a_server_that_talks_without_end_before_the_login_is_left(node, tmp_path, monkeypatch):
     ssh, talks = shutil.which("ssh"), tmp_path / "ssh"
     talks.write_text(f'#!/bin/sh\ncase "$*" in *-G*) exec {ssh} "$@";; esac\nyes "a banner" >&2\nexit 1\n')

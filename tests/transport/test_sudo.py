@@ -108,6 +108,7 @@ def test_root_s_processes_end_with_us(fleet, user, transport):
         assert running(seconds) == []
 
 
+@pytest.mark.long
 def test_what_cannot_be_killed_is_reported_and_not_waited_for(fleet, user):
     """A process of root's is for the login what one in the kernel's D state is for everybody."""
     seconds = f"{os.getpid()}99"

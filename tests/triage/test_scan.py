@@ -138,6 +138,7 @@ def test_one_grep_searches_many_files_and_a_file_that_is_passed_over_disturbs_no
         assert searches.of("another.log") is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("side", list(Side), ids=lambda side: side.value)
 @pytest.mark.parametrize("searched_by", ["grep", "python"])
 def test_each_form_of_each_row_is_found_in_a_healthy_log(tmp_path, monkeypatch, side, searched_by):

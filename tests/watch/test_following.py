@@ -231,6 +231,7 @@ def test_a_truncated_file(log, follow):
     watch.stop()
 
 
+@pytest.mark.long
 def test_a_file_that_is_not_written_is_silent_and_then_not(log, follow):
     watch = follow(log, "--silence", "7", "--json")
     first = json.loads(watch.wait_for('"silent"').splitlines()[0])
