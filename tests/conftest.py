@@ -32,6 +32,4 @@ def runs_without_hypothesis():
 
 def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "error")
-    config.addinivalue_line(
-        "markers", "long: about ten seconds and more; run by `make lab`, not by `make test`"
-    )
+    config.addinivalue_line("markers", "long: about ten seconds and more; run by `make lab`, not by `make test`")

@@ -110,6 +110,16 @@ def test_a_glob_of_200_ranks(tmp_path):
     assert found.read.ranks == 200
 
 
+@pytest.mark.parametrize(("apart", "node"), [(True, "gpu-n1"), (False, "")], ids=["a log each", "one log"])
+def test_nccl_names_the_node_of_a_worker_that_has_its_own_log(tmp_path, apart, node):
+    starts = "gpu-n{0}:71:99 [0] NCCL INFO comm 0x5 rank {0} nranks 2 cudaDev 0 busId 1b000 - Init COMPLETE\n"
+    error = "RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+    for number, text in enumerate((starts.format(0), starts.format(1) + error)):
+        with (tmp_path / (f"lm-worker-{number}.log" if apart else "job.log")).open("a") as file:
+            file.write(text)
+    assert root_of(*sorted(tmp_path.iterdir())).root.place.node == node
+
+
 def test_a_kernel_log_can_be_given_with_its_node(tmp_path):
     folder = ecc_case(tmp_path)
     (folder / "dmesg-gpu08.txt").rename(folder / "x.txt")

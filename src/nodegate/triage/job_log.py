@@ -66,6 +66,7 @@ class JobLogReader:
         for line in [each for each in lines if scan.identifies(each.text)] if start < _IDENTITY_BYTES else ():
             found = self.events.names.see(self._place(line.text))
             details.read_identity(found.text, found.or_else(self.log.place), self.events, line.text)
+            self.log.hosts.update([found.node] if found.node else [])
         self._goes_on(chunk)
         mark, counted, number = 0, 0, self.log.lines + 1
         for line in lines:

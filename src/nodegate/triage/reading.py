@@ -240,10 +240,17 @@ def _again(held: Sequence[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
+def _nodes_of_logs(logs: Sequence[Log]) -> dict[str, str]:
+    """The one node that the lines of a log name; where each worker has its own log, else the one that NCCL names."""
+    hosts = {log.name: next(iter(log.hosts)) for log in logs if len(log.hosts) == 1}
+    own = hosts if len(set(hosts.values())) > 1 else {}
+    return own | {log.name: next(iter(log.nodes)) for log in logs if len(log.nodes) == 1}
+
+
 def _resolved(case: Case) -> Iterator[Event]:
     """The events with their time in UTC, and with node and GPU of their rank."""
     names = case.found.names
-    node_of_log = {log.name: next(iter(log.nodes)) for log in case.logs if len(log.nodes) == 1}
+    node_of_log = _nodes_of_logs(case.logs)
     for event in case.found.all():
         where = names.resolve(event.place)
         if not where.node and not where.pod:
