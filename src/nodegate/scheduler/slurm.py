@@ -13,9 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TypeVar
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import expand
 from nodegate.node import Node
@@ -23,7 +21,9 @@ from nodegate.scheduler.hold import NAME, Held, has_ended, owner
 from nodegate.scheduler.jobs import slurm_name
 from nodegate.scheduler.programs import NoAnswer, answer
 
-H = TypeVar("H", bound="SlurmHold")
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 AT_ONCE = 16  # calls of salloc
 IMMEDIATE_S = 10  # that Slurm has to give a free node to us
 ANSWER_S = 30.0
@@ -53,7 +53,7 @@ class SlurmHold:
     _drained: dict[str, str] = field(default_factory=dict, init=False)  # of these, those that nothing starts on anyway
 
     @classmethod
-    def to(cls, nodes: Sequence[Node]) -> Self:
+    def to(cls, nodes: Sequence[Node]) -> "Self":
         """Of these nodes, which have one reservation or none."""
         names = {node.name: slurm_name(node) for node in nodes}
         options = {node.name: {key: str(value) for key, value in node.settings.srun.items()} for node in nodes}
