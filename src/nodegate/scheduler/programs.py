@@ -1,6 +1,7 @@
 """A scheduler's own programs (scontrol, squeue, salloc), asked with a time limit: what they print, or why nothing."""
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -8,6 +9,7 @@ from collections.abc import Mapping
 # Looked through after PATH: Slurm gives its hooks almost none.
 USUAL = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/slurm/bin:/usr/local/slurm/bin"
 _MOST_SAID = 160  # characters of a refusal
+_FIELD = re.compile(r"(\w+)=(.*?)(?= \w+=|$)")
 
 
 class NoAnswer(Exception):  # noqa: N818 - reads as the sentence that it raises
@@ -62,3 +64,11 @@ def answer(
 def path_of(program: str, path: str = "") -> str:
     """Where a program is, in a PATH (by default our own) or the usual folders; its name alone if nowhere."""
     return shutil.which(program, path=path or f"{os.environ.get('PATH', '')}:{USUAL}") or program
+
+
+def fields(line: str) -> dict[str, str]:
+    """The fields of a line of `scontrol -o`; of a name the first: Reason, Comment and Extra stand behind them."""
+    found: dict[str, str] = {}
+    for key, value in _FIELD.findall(line):
+        found.setdefault(key, value.strip())
+    return found

@@ -1,6 +1,5 @@
 """Slurm as an engine; its nodes as an inventory: `scontrol show node -o`, the form that is the same in all releases."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from nodegate.engines.engine import Engine, Obstacle, Reach
@@ -8,10 +7,9 @@ from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import expand
 from nodegate.inventory.names import GROUP_NAME
 from nodegate.node import Node
-from nodegate.scheduler.programs import NoAnswer, answer
+from nodegate.scheduler.programs import NoAnswer, answer, fields
 
 LIMIT_S = 60.0
-_FIELD = re.compile(r"(\w+)=(.*?)(?= \w+=|$)")
 _NOT_THERE = "FUTURE"  # a node that is planned
 _NONE = frozenset({"", "(null)"})
 _RESERVED = frozenset({"all", "ungrouped"})
@@ -19,14 +17,6 @@ _RESERVED = frozenset({"all", "ungrouped"})
 
 def _scontrol(what: str) -> str:
     return answer("scontrol", "-o", "show", what, limit_s=LIMIT_S)
-
-
-def fields(line: str) -> dict[str, str]:
-    """The fields of a line; the first of a name counts, for Reason, Comment and Extra stand behind them."""
-    found: dict[str, str] = {}
-    for key, value in _FIELD.findall(line):
-        found.setdefault(key, value.strip())
-    return found
 
 
 def _listed(row: Mapping[str, str], key: str) -> tuple[str, ...]:

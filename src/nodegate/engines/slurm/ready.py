@@ -5,10 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from nodegate.engines.engine import Obstacle
-from nodegate.engines.slurm.nodes import fields
 from nodegate.engines.slurm.reach import SlurmReach, own_environ
 from nodegate.node import Node
-from nodegate.scheduler.programs import NoAnswer
+from nodegate.scheduler.programs import NoAnswer, fields
 from nodegate.scheduler.slurm import job_options, rows, slurm_says
 from nodegate.text import counted, visible
 
