@@ -10,8 +10,8 @@ from nodegate.job import gone, hosts, slow
 from nodegate.job.finding import Class, Finding, Place
 from nodegate.job.look import PROFILING, Look, trailing
 from nodegate.job.parts import short
-from nodegate.job.render import moment, say
 from nodegate.job.seen import Seen
+from nodegate.job.tables import moment, say
 from nodegate.knowledge.words import Text
 
 WRONG = tuple(each for each in Class if each not in (Class.HEALTHY, Class.CANNOT_TELL))

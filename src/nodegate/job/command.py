@@ -13,8 +13,8 @@ from nodegate.inventory.hostlist import fold
 from nodegate.job import render
 from nodegate.job.prometheus import Access, Source, curl, server_time
 from nodegate.job.queries import Job, queries
-from nodegate.job.render import say
 from nodegate.job.slurm import nodes_of
+from nodegate.job.tables import moment, say
 from nodegate.knowledge.words import Text
 from nodegate.notices.tell import tell_line
 from nodegate.watch.stop import Stop
@@ -96,7 +96,7 @@ def _print(asked: Asked, access: Access) -> int:
     end = asked.at if asked.at is not None else int(time.time())
     lines = [
         "# in an empty folder: these fetch the answers; then nodegate job --replay with the folder, and",
-        f"# --at {render.moment(end)} --since {asked.job.since_s}s and the same name of the job",
+        f"# --at {moment(end)} --since {asked.job.since_s}s and the same name of the job",
         *(curl(access, query) for query in queries(replace(asked.job, end=end))),
     ]
     sys.stdout.write("\n".join(lines) + "\n")

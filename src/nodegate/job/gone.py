@@ -6,8 +6,8 @@ import numpy as np
 
 from nodegate.job.finding import Class, Finding, places
 from nodegate.job.look import WORK, Look, quiet_nan, trailing
-from nodegate.job.render import say
 from nodegate.job.seen import Indices
+from nodegate.job.tables import say
 from nodegate.knowledge.words import Text
 
 

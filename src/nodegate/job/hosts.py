@@ -7,8 +7,8 @@ import numpy as np
 
 from nodegate.job.finding import Class, Finding, node_places, places
 from nodegate.job.look import Look, limit, quiet_nan
-from nodegate.job.render import say
 from nodegate.job.seen import Array, Indices
+from nodegate.job.tables import say
 
 _Key = TypeVar("_Key")
 _NOTICES = ("cnp_handled", "cnp_sent", "slow_restart", "transmit_wait")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import fold
 from nodegate.job.finding import Class
-from nodegate.job.tables import row
+from nodegate.job.tables import moment, row
 from nodegate.knowledge.words import Text
 from nodegate.text import visible
 from nodegate.words.catalogue import known, words
@@ -21,17 +20,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "nodegate.job/1"
 _MOST_PLACES = 8
-
-
-def say(sentence: str, **values: object) -> Text:
-    """A sentence of the table, filled in both languages."""
-    said = row("sentences.csv", sentence)["en"]
-    return Text(words("en").say(said, **values), words("zh").say(said, **values))
-
-
-def moment(seconds: float) -> str:
-    """UTC, as ISO 8601 with Z."""
-    return dt.datetime.fromtimestamp(round(seconds), dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def text(answer: Answer, language: str = "en") -> str:

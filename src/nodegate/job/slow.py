@@ -6,8 +6,8 @@ import numpy as np
 
 from nodegate.job.finding import Class, Finding, places
 from nodegate.job.look import WORK, Look, limit, quiet_nan
-from nodegate.job.render import say
 from nodegate.job.seen import Array, Indices, Mask
+from nodegate.job.tables import say
 from nodegate.knowledge.words import Text
 
 
