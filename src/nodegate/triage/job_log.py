@@ -1,7 +1,7 @@
 """One job log, from its first chunk to its last: its errors, how far the training got, its first and last time."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from nodegate.knowledge.kernel_signatures import Hit
@@ -63,10 +63,8 @@ class JobLogReader:
             self.log.writers.begin(head, self.log.times)
         ranges = None if self.positions is None else self.positions.between(start, start + len(chunk))
         lines = scan.interesting(chunk, ranges)
-        for line in [each for each in lines if scan.identifies(each.text)] if start < _IDENTITY_BYTES else ():
-            found = self.events.names.see(self._place(line.text))
-            details.read_identity(found.text, found.or_else(self.log.place), self.events, line.text)
-            self.log.hosts.update([found.node] if found.node else [])
+        if start < _IDENTITY_BYTES:
+            self._identities(lines)
         self._goes_on(chunk)
         mark, counted, number = 0, 0, self.log.lines + 1
         for line in lines:
@@ -95,6 +93,14 @@ class JobLogReader:
         self.log.lines += chunk.count(b"\n")
         self.log.size_bytes += len(chunk)
         self.earlier, self.before = self.before, chunk
+
+    def _identities(self, lines: Sequence[scan.Line]) -> None:
+        """Who the ranks are, and where, by the lines in which NCCL says so."""
+        for line in (each for each in lines if scan.identifies(each.text)):
+            found = self.events.names.see(self._place(line.text))
+            details.read_identity(found.text, found.or_else(self.log.place), self.events, line.text)
+            if found.node and len(self.log.hosts) < 2:  # more say no more than two
+                self.log.hosts.add(found.node)
 
     def end(self) -> None:
         """Weigh how the log ends."""

@@ -80,7 +80,7 @@ class Log:
     zone_s: float | None = None
     ranks: set[int] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)
-    hosts: set[str] = field(default_factory=set)  # on which NCCL starts its ranks
+    hosts: set[str] = field(default_factory=set)  # on which NCCL starts its ranks, two at the most
     writers: Writers = field(default_factory=Writers)
     times: Times = _OF_1970
     torn_down: bool = False  # a launcher ended the workers after a failure

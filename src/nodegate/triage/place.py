@@ -111,8 +111,6 @@ class Place:
 
 def of_line(line: str, *, stern: bool = False) -> Place:
     """The place that the line itself names. `stern`: its log begins each line with pod and container."""
-    if line.startswith("{") and (read := _of_json(line)) is not None:
-        return read
     place, at = Place(), 0
     if stern and (match := _STERN.match(line)):
         place, at = Place(pod=match["pod"], source=match["pod"]), match.end()

@@ -242,9 +242,9 @@ def _again(held: Sequence[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:
 
 def _nodes_of_logs(logs: Sequence[Log]) -> dict[str, str]:
     """The one node that the lines of a log name; where each worker has its own log, else the one that NCCL names."""
-    hosts = {log.name: next(iter(log.hosts)) for log in logs if len(log.hosts) == 1}
+    hosts = {log.name: node for log in logs if len(log.hosts) == 1 for node in log.hosts}
     own = hosts if len(set(hosts.values())) > 1 else {}
-    return own | {log.name: next(iter(log.nodes)) for log in logs if len(log.nodes) == 1}
+    return own | {log.name: node for log in logs if len(log.nodes) == 1 for node in log.nodes}
 
 
 def _resolved(case: Case) -> Iterator[Event]:
