@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import yaml
 
 from nodegate.errors import CannotMeasure, NotApplicable, UsageError
-from nodegate.facts import NodeFacts
+from nodegate.facts import NodeFacts, known_or_none
 from nodegate.files import strict_yaml
 from nodegate.node import Node
 from nodegate.subjects.order import ORDER, VARIABLE, check_orders
@@ -49,10 +49,9 @@ def seen(facts: NodeFacts) -> Seen:
 def _every(facts: NodeFacts) -> Iterable[Item]:
     """The items, the firmware of NICs for each model on the node."""
     yield from (item for item in items().values() if item.key != FIRMWARE)
-    try:
-        models = {device.hca_type for device in facts.rdma.devices if not isinstance(device.hca_type, Unknown)}
-    except (CannotMeasure, NotApplicable):
-        return
+    rdma = known_or_none(lambda: facts.rdma)
+    devices = () if rdma is None else rdma.devices
+    models = {device.hca_type for device in devices if not isinstance(device.hca_type, Unknown)}
     yield from (item for item in (of_key(f"{FIRMWARE}{OF_MODEL}{model}") for model in sorted(models)) if item)
 
 

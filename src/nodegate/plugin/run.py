@@ -268,7 +268,7 @@ class PytestRun:
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """The run is ending: another signal, at any moment, does not stop its reports."""
         self._interrupts.take()
-        excinfo.traceback = excinfo.traceback.filter(has_line)  # it would fail on others
+        excinfo.traceback = excinfo.traceback.filter(has_line)  # pytest fails on the others
 
     def pytest_unconfigure(self) -> None:
         """Restore the handlers of the signals that end a run, and how often memory is collected."""

@@ -52,18 +52,14 @@ class SshSession(GuardedSession):
         super().__init__(node, client.taken_keys)
         self._client = client
 
-    @property
-    def _open_s(self) -> float:
-        return min(OPEN_S, self.answer_s)
-
     def _channel(self, *, as_root: bool) -> Channel:
         channel = self._open_channel()
-        channel.event = _Answer(self._open_s)
+        channel.event = _Answer(OPEN_S)
         try:
             channel.exec_command(guard_command(self.node.connection.python, as_root=as_root))
         except TimeoutError:
             channel.close()
-            raise self.stands_still(f"its sshd did not answer within {self._open_s:g} s") from None
+            raise self.stands_still(f"its sshd did not answer within {OPEN_S:g} s") from None
         except (paramiko.SSHException, EOFError, OSError) as error:
             channel.close()
             raise self._broken(error) from None
@@ -74,11 +70,11 @@ class SshSession(GuardedSession):
         transport, refused_alone = self._client.transport, 0
         while True:
             try:
-                return transport.open_session(timeout=self._open_s)
+                return transport.open_session(timeout=OPEN_S)
             except (paramiko.SSHException, EOFError, OSError) as error:
                 # Not by the type: of two threads that are refused at once, paramiko gives the reason to one only.
                 if "Timeout" in str(error):
-                    raise self.stands_still(f"its sshd did not answer within {self._open_s:g} s") from None
+                    raise self.stands_still(f"its sshd did not answer within {OPEN_S:g} s") from None
                 if not transport.is_active():
                     raise self._broken(error) from None
                 with self._changed:

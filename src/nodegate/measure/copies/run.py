@@ -4,8 +4,6 @@ nodegate's own program needs only the driver on the node. If nvbandwidth is inst
 runs too: a program by others that should come to the same answer.
 """
 
-from nodegate.errors import CannotMeasure
-from nodegate.facts import NodeFacts
 from nodegate.measure.copies.result import OTHER, OWN, parse
 from nodegate.measure.durations import Durations
 from nodegate.measure.measurement import Measurement, Target, no_gpus, on_each_node, suspects_alone
@@ -34,7 +32,7 @@ def copies_of(target: Target) -> tuple[ProgramRun, ...]:
         OWN,
         options=options._asdict(),
         purpose="copies to, from and between the GPUs and compares what arrived; writes nothing to disk.",
-        timeout_s=program.limit_s(options, _gpus(target.facts)) + _END_S,
+        timeout_s=program.limit_s(options, len(target.facts.known_gpus) or _MOST_GPUS) + _END_S,
     )
     if target.durations.copies_s < _ALL_PAIRS_FROM_S or own.exit_code != 0 or own.stuck:
         return (own,)
@@ -60,13 +58,6 @@ def takes_s(durations: Durations) -> float:
     inside = copying.DEVICE_SHARE + copying.KERNELS * copying.KERNEL_SHARE
     patterns_s = _PATTERNS_S if whole else 0.0
     return durations.copies_s * (in_turn + inside + 2 * copying.HOST_SHARE + copying.PEER_SHARE) + patterns_s + _START_S
-
-
-def _gpus(facts: NodeFacts) -> int:
-    try:
-        return len(facts.gpus.devices) or _MOST_GPUS
-    except CannotMeasure:
-        return _MOST_GPUS
 
 
 COPIES = Measurement(

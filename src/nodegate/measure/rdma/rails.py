@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from nodegate.baseline.expected import overrides
 from nodegate.errors import CannotMeasure
-from nodegate.facts import NodeFacts
+from nodegate.facts import NodeFacts, known_or_none
 from nodegate.node import Node
 from nodegate.probe.pci import Pci, PciDevice
 from nodegate.probe.rdma import RdmaPort
@@ -108,9 +108,8 @@ def parse_gids(written: str) -> Mapping[tuple[str, int], Gids]:
 
 def nearest_gpus(facts: NodeFacts, found: Sequence[Rail]) -> Mapping[str, tuple[int, str]]:
     """For each rail the GPU that shares most PCIe bridges with it, then its NUMA node; another one for each rail."""
-    try:
-        pci = facts.pci
-    except CannotMeasure:
+    pci = known_or_none(lambda: facts.pci)
+    if pci is None:
         return {}
     above = _above(pci)
     numa = {device.address: device.numa_node for device in pci.devices}
@@ -134,9 +133,8 @@ def without_gpu(node: Node, facts: NodeFacts, found: Sequence[Rail]) -> Mapping[
 
     Only where the inventory names none, and as many others as there are GPUs share a PCIe switch with one.
     """
-    try:
-        pci = facts.pci
-    except CannotMeasure:
+    pci = known_or_none(lambda: facts.pci)
+    if pci is None:
         return {}
     above = _above(pci)
     gpus = [above[gpu.address] for gpu in pci.gpus]

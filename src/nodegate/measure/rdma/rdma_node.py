@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nodegate.errors import CannotMeasure
+from nodegate.facts import known_or_none
 from nodegate.measure.measurement import Target
 from nodegate.measure.rdma import rails as of_rails
 from nodegate.measure.rdma.perftest_runner import Program, run_at_once
@@ -55,10 +56,8 @@ class RdmaNode:
         """Whether a rail is Amazon's EFA, which has reliable datagrams of its own (SRD) and no RC."""
         if rail.device.startswith(("efa", "rdmap")):
             return True
-        try:
-            devices = self.target.facts.pci.devices
-        except CannotMeasure:
-            return False
+        pci = known_or_none(lambda: self.target.facts.pci)
+        devices = () if pci is None else pci.devices
         return any(each.address == rail.address and each.vendor == AMAZON for each in devices)
 
     def is_bond(self, rail: Rail) -> bool:
