@@ -6,7 +6,6 @@ import contextlib
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ import pytest
 from lab import needs
 from lab.nodes.image import image
 from lab.nodes.nodes import why_not
-from lab.processes import naming, odd_seconds, running
+from lab.processes import naming, odd_seconds, running, wait_until
 from nodegate.errors import Unreachable
 from nodegate.node import Connection, Node
 from nodegate.transport import Options, connect
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 
 # crun wants either kind of cgroups, and not both, as some machines have them.
 _ALONE = "mount --make-rprivate /; umount -l /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; echo; read line"
+
+LIMIT_S = 40.0
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def podman() -> Iterator[str]:
             yield str(program)
         finally:
             subprocess.run([program, "rm", "-f", "-t", "0", "n1"], check=True, stdout=subprocess.DEVNULL)
-            _until(lambda: not naming(Path(here)))  # what cleans up after a container
+            assert wait_until(lambda: not naming(Path(here)), LIMIT_S)  # what cleans up after a container
             own.communicate()
 
 
@@ -79,15 +80,8 @@ def test_a_killed_podman_leaves_nothing(podman: str) -> None:
     with by(podman) as session:
         seconds = odd_seconds()
         program = session.start(["sh", "-c", f"setsid sleep {seconds} & sleep {seconds}"], timeout_s=300)
-        _until(lambda: len(running(seconds)) == 2)
+        assert wait_until(lambda: len(running(seconds)) == 2, LIMIT_S)
         subprocess.run(["pkill", "-9", "-f", f"{podman.rpartition('/')[0]}.*exec -i n1"], check=True)
-        _until(lambda: not running(seconds))
+        assert wait_until(lambda: not running(seconds), LIMIT_S)
         with pytest.raises(Unreachable):
             program.stop()
-
-
-def _until(true: object) -> None:
-    end = time.monotonic() + 40
-    while not true():  # type: ignore[operator]
-        assert time.monotonic() < end, "not in time"
-        time.sleep(0.2)
